@@ -1,0 +1,478 @@
+"""Everything the table asserts has happened: what is journalled, and what of it is published.
+
+A fact holds whatever the rules decided (slot, what comes next, outcome, bets, counts, deadlines), so that
+`evolve` never asks them and a rule fixed tomorrow cannot rewrite last night. Fields are only ever added, with a
+default; a class is never renamed. Times named `at` or `..._at` are monotonic nanoseconds. `PUBLIC` maps the facts
+that casino IT reads to their message types (DESIGN 5); `feed.py` turns those into bytes.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from .cards import Card, Slot
+from .profile import Procedure, Profile
+
+
+class Phase(StrEnum):
+    """Where the table is in its procedure (DESIGN 6)."""
+
+    CLOSED = "closed"
+    PREPARING = "preparing"
+    BURNING = "burning"
+    READY = "ready"
+    BETTING = "betting"
+    CLOSING = "closing"
+    DEALING = "dealing"
+    RESULT = "result"
+    UNLOADING = "unloading"
+
+
+class Stops(IntEnum):
+    """What a standing condition keeps from happening; the greater includes the lesser."""
+
+    NOTHING = 0
+    ROUNDS = 1
+    CARDS = 2
+
+
+class Who(StrEnum):
+    """Who may take a condition's exit. `pit` is the pit boss, beside the dealer: two people."""
+
+    AUTOMATIC = "automatic"
+    DEALER = "dealer"
+    PIT = "pit"
+    TECHNICIAN = "technician"
+
+
+class Timer(StrEnum):
+    """The deadlines that core sets itself."""
+
+    BETTING = "betting"
+    GRACE = "grace"
+    READ = "read"
+    CONFIRM = "confirm"
+    REMIND = "remind"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    at: int
+    timer: Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that happened. Never changed, never taken back: only followed by other facts."""
+
+
+# --- the journal, the program, the table -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOpened(Fact):
+    reason: str
+    publickey: str
+    previous_generation: str | None = None
+    previous_seqno: int | None = None
+    previous_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStarted(Fact):
+    """`deadlines` replace all that stood before: those of another run of the machine mean nothing."""
+
+    version: str
+    boot: str
+    clean: bool
+    confighash: str
+    deadlines: tuple[Deadline, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableStopped(Fact):
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigActivated(Fact):
+    """`profile` is the one for the next shoe."""
+
+    hash: str
+    changes: tuple[str, ...]
+    by: tuple[str, ...]
+    procedure: Procedure
+    profile: Profile
+
+
+@dataclass(frozen=True, slots=True)
+class TableOpened(Fact):
+    profile: str
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableClosed(Fact):
+    rounds: int
+    shoes: int
+    voids: int
+    misreads: int
+
+
+# --- the shoe ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShoeStepDone(Fact):
+    """One step of shoe work is done; `step` is its name, `next` the one that follows."""
+
+    step: str
+    next: str | None
+    by: tuple[str, ...]
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShoeOpened(Fact):
+    """A loaded shoe, under `profile`. `burn` further cards are burned, None until the first is turned up (B5)."""
+
+    shoe: int
+    profile: Profile
+    burn: int | None
+    then: Phase
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CardOut(Fact):
+    """Card `n` left the shoe; the only fact that makes a card number. It is pending until it gets a fate."""
+
+    n: int
+    at: int
+    read_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CardRead(Fact):
+    """The face of a card that has no place yet (a hold stands), or that is burned."""
+
+    n: int
+    card: Card
+
+
+@dataclass(frozen=True, slots=True)
+class CardBurned(Fact):
+    """`card` only for the one turned up; `of` is the number of further cards to burn."""
+
+    n: int
+    card: Card | None
+    of: int
+    done: int
+    then: Phase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BurnEnded(Fact):
+    """The burn was accepted as it is (I25)."""
+
+    of: int
+    done: int
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutCardDrawn(Fact):
+    """`where`: burn, round or between. `last_round` is the number decided, by B7."""
+
+    where: str
+    via: str
+    n_before: int
+    last_round: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShoeEndQueued(Fact):
+    """The shoe ends after this round (or now, outside one)."""
+
+    reason: str
+    by: tuple[str, ...]
+    then: Phase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CardLeft(Fact):
+    """A card drawn from the shoe at its end."""
+
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShoeClosed(Fact):
+    """`dealt` counts every card that was neither burned nor left; burned + dealt + left = cards loaded (B11)."""
+
+    shoe: int
+    reason: str
+    dealt: int
+    burned: int
+    left: int
+    rounds: int
+    misreads: int
+    by: tuple[str, ...]
+    then: Phase
+    step: str | None = None
+
+
+# --- the round --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RoundBegun(Fact):
+    """A round without a betting time: a free-running table's, or a dummy hand (no bets)."""
+
+    round: int
+    counted: int
+    bets: tuple[str, ...]
+    last_round: bool
+    next: Slot
+    dummy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BettingOpened(Fact):
+    round: int
+    stage: int
+    before: Slot
+    seconds: int
+    opened_at: int
+    closes_at: int
+    bets: tuple[str, ...]
+    counted: int
+    last_round: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BettingClosed(Fact):
+    """`at` is the deadline's own instant where the timer ended it. `draw`: the prompt for the card needs no receipt."""
+
+    round: int
+    stage: int
+    reason: str
+    at: int
+    draw: bool
+    grace_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrawCalled(Fact):
+    """The primary has the receipt of `betting.closed`: the card may be asked for."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class CardDealt(Fact):
+    """Card `n` is `slot` of the round; `next` is the slot after it, None when the round is complete."""
+
+    round: int
+    n: int
+    slot: Slot
+    card: Card
+    read: str
+    next: Slot | None
+    ms_after_close: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CardCorrected(Fact):
+    """What card `n` was said to be was wrong; `after` is None until it is read again."""
+
+    round: int
+    n: int
+    before: Card
+    after: Card | None
+    slots: tuple[Slot, ...]
+    by: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CardSetAside(Fact):
+    """An unseen extra card that becomes the first card of the next round (I09 next)."""
+
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class CardDiscarded(Fact):
+    """A card out of its turn is put away with no round to go to (I06, I07, I09)."""
+
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDealt(Fact):
+    """The last required card is out; the result waits for its announcement (D9)."""
+
+    round: int
+    slots: tuple[Slot, ...]
+    cards: tuple[Card, ...]
+    outcome: str
+    at: int
+    confirm_at: int | None = None
+    remind_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BetResult:
+    """`result`: win, lose, push or void; `pays` is net, to one, of a win, where the profile states odds."""
+
+    result: str
+    pays: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HandResult:
+    cards: tuple[Card, ...]
+    points: int
+    natural: bool
+    pair: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCompleted(Fact):
+    round: int
+    counted: int
+    profile: str
+    profilehash: str
+    player: HandResult
+    banker: HandResult
+    slots: tuple[Slot, ...]
+    outcome: str
+    bets: dict[str, BetResult]
+    last_round: bool
+    dummy: bool
+    then: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class RoundVoided(Fact):
+    """Every stake goes back. `numbers` are the cards that had this round for their fate, or none yet."""
+
+    round: int
+    reason: str
+    cards: tuple[Card, ...]
+    numbers: tuple[int, ...]
+    by: tuple[str, ...]
+    then: Phase
+    dummy: bool = False
+    corrects: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCancelled(Fact):
+    """No card of the round left the shoe; every stake goes back (F2)."""
+
+    round: int
+    reason: str
+    by: tuple[str, ...]
+    then: Phase
+
+
+# --- conditions, people, the link -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IrregularityRaised(Fact):
+    code: str
+    stops: Stops
+    exits: dict[str, Who]
+    detail: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class IrregularityResolved(Fact):
+    """`raised` is the seqno of the message that raised it."""
+
+    code: str
+    raised: int
+    choice: str
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRaised(Fact):
+    code: str
+    part: str
+    text: str
+    stops: Stops
+    exits: dict[str, Who]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultCleared(Fact):
+    code: str
+    part: str
+    raised: int
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StaffCalled(Fact):
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded(Fact):
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkWentUp(Fact):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class LinkWentDown(Fact):
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MouthSeen(Fact):
+    """Whether a card lies in the mouth; `empty_at` is when an empty one is taken at its word (I23)."""
+
+    present: bool
+    empty_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerSpent(Fact):
+    """A deadline passed that asked for nothing more."""
+
+    timer: Timer
+
+
+PUBLIC: dict[type[Fact], str] = {
+    JournalOpened: "journal.opened",
+    TableStarted: "table.started",
+    TableStopped: "table.stopped",
+    TableOpened: "table.opened",
+    TableClosed: "table.closed",
+    ShoeOpened: "shoe.opened",
+    ShoeClosed: "shoe.closed",
+    CardBurned: "card.burned",
+    BettingOpened: "betting.opened",
+    BettingClosed: "betting.closed",
+    CardDealt: "card.dealt",
+    CardCorrected: "card.corrected",
+    CutCardDrawn: "cutcard.drawn",
+    RoundDealt: "round.dealt",
+    RoundCompleted: "round.completed",
+    RoundVoided: "round.voided",
+    RoundCancelled: "round.cancelled",
+    IrregularityRaised: "irregularity.raised",
+    IrregularityResolved: "irregularity.resolved",
+    FaultRaised: "fault.raised",
+    FaultCleared: "fault.cleared",
+    StaffCalled: "staff.called",
+    ConfigActivated: "config.activated",
+}
