@@ -1,0 +1,36 @@
+"""How hard the properties are tried: `quick` by default, `soak` by HYPOTHESIS_PROFILE=soak (`make soak`).
+
+Each run draws a seed of its own and says it first; `--hypothesis-seed` repeats a run, and the line that a failing
+property prints (`@reproduce_failure`) repeats that one example.
+"""
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline and no complaint of slowness: how long an example takes belongs to the machine.
+settings.register_profile(
+    "quick",
+    settings.get_profile("default"),
+    max_examples=40,
+    stateful_step_count=40,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("soak", settings.get_profile("quick"), max_examples=5_000, stateful_step_count=200)
+
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+settings.load_profile(PROFILE)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().getrandbits(32))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"hypothesis: profile {PROFILE}; --hypothesis-seed={config.option.hypothesis_seed} repeats this run"
