@@ -34,6 +34,11 @@ class Card(str):
 DECK = tuple(Card(rank + suit) for suit in SUITS for rank in RANKS)
 _DECK: dict[str, Card] = {str(card): card for card in DECK}
 
+# One letter a face, so that a shoe's ledger is a string: cheap to copy, to count and to keep.
+LETTER: dict[Card, str] = dict(zip(DECK, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", strict=True))
+UNKNOWN = "."
+FACE: dict[str, Card | None] = {letter: card for card, letter in LETTER.items()} | {UNKNOWN: None}
+
 
 def total(cards: Iterable[Card]) -> int:
     """A hand's point count: the last digit of the sum (A3)."""

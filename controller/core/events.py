@@ -4,12 +4,14 @@
 unique, so that a repeat is dropped before `decide`. `by` are staff ids, where people act.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .cards import Card
 from .profile import Procedure, Profile
+from .record import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Event:
     at: int
     key: tuple[str, str] | None = field(default=None, kw_only=True)
@@ -19,38 +21,38 @@ class Event:
 # --- the shoe and the scanner -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardMoved(Event):
     """One card left the shoe (a sensor saw it, or a card script says `skip`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardScanned(Event):
     card: Card
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardUnread(Event):
     """The scanner saw a card and could not read it, or its line was noise (D8)."""
 
     raw: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CodeUnknown(Event):
     """A whole, clean code that is in no code table (I06)."""
 
     raw: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CutCardSeen(Event):
     """The cut card left the shoe. `via` is the signal: code, beams, reflectance, head, manual."""
 
     via: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MouthChanged(Event):
     """Whether a card lies in the mouth of the shoe."""
 
@@ -60,37 +62,37 @@ class MouthChanged(Event):
 # --- people: buttons and the control socket ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StartPressed(Event):
     """INICIO."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfirmPressed(Event):
     """CONFIRMAR."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfirmHeld(Event):
     """CONFIRMAR held for 2 s: takes back the last scan (I47)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallPressed(Event):
     """LLAMAR: calls the pit boss, or cancels the call."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CloseAsked(Event):
     """Close the betting before its time; only where the profile has `early_close`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class VoidAsked(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResolveAsked(Event):
     """A choice for a standing condition; `card` where the choice keys one in."""
 
@@ -99,19 +101,19 @@ class ResolveAsked(Event):
     card: Card | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoadAsked(Event):
     """The shoe is loaded and closed."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LeftCounted(Event):
     """The number of cards counted in the shoe at its end (B11)."""
 
     left: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EndShoeAsked(Event):
     """End the shoe after this round: reason discretion, fault or day_end (B9)."""
 
@@ -121,7 +123,7 @@ class EndShoeAsked(Event):
 # --- the link, the devices, the machine -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkChanged(Event):
     """The primary publisher's link came up or went down."""
 
@@ -129,14 +131,14 @@ class LinkChanged(Event):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Receipt(Event):
     """The primary has receipts for every message up to and with this one."""
 
     seqno: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BacklogChanged(Event):
     """The primary's backlog passed its high-water mark, or fell below its low one (I34)."""
 
@@ -144,7 +146,7 @@ class BacklogChanged(Event):
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FaultSeen(Event):
     """A device or part fails. `code` is a row of `conditions.py`; `text` says what to do."""
 
@@ -153,13 +155,13 @@ class FaultSeen(Event):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FaultGone(Event):
     code: str
     part: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JournalMade(Event):
     """A new generation begins: `previous` is the one before it, where there was one."""
 
@@ -170,7 +172,7 @@ class JournalMade(Event):
     previous_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Configured(Event):
     """The configuration in force; the profile waits for the next shoe."""
 
@@ -180,7 +182,7 @@ class Configured(Event):
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Restarted(Event):
     """The program started. `boot` names this run of the machine: monotonic times of another boot mean nothing."""
 
@@ -190,11 +192,30 @@ class Restarted(Event):
     confighash: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stopped(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elapsed(Event):
     """Time has passed `at`: every deadline up to it fires, in order."""
+
+
+# --- what core itself asks, once a card has its number ----------------------------------------------
+
+
+@record
+class CardKnown(Event):
+    """Card `n`, out since `at`, is to be placed; its face is known."""
+
+    n: int
+    card: Card
+    read: str
+
+
+@record
+class CardUnseen(Event):
+    """Card `n` left the shoe at `at` and has not been read."""
+
+    n: int

@@ -6,11 +6,11 @@ default; a class is never renamed. Times named `at` or `..._at` are monotonic na
 that casino IT reads to their message types (DESIGN 5); `feed.py` turns those into bytes.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 from .cards import Card, Slot
 from .profile import Procedure, Profile
+from .record import record
 
 
 class Phase(StrEnum):
@@ -55,13 +55,13 @@ class Timer(StrEnum):
     EMPTY = "empty"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Deadline:
     at: int
     timer: Timer
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fact:
     """Something that happened. Never changed, never taken back: only followed by other facts."""
 
@@ -69,7 +69,7 @@ class Fact:
 # --- the journal, the program, the table -----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JournalOpened(Fact):
     reason: str
     publickey: str
@@ -78,7 +78,7 @@ class JournalOpened(Fact):
     previous_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableStarted(Fact):
     """`deadlines` replace all that stood before: those of another run of the machine mean nothing."""
 
@@ -89,12 +89,12 @@ class TableStarted(Fact):
     deadlines: tuple[Deadline, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableStopped(Fact):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConfigActivated(Fact):
     """`profile` is the one for the next shoe."""
 
@@ -105,13 +105,13 @@ class ConfigActivated(Fact):
     profile: Profile
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableOpened(Fact):
     profile: str
     by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TableClosed(Fact):
     rounds: int
     shoes: int
@@ -122,7 +122,7 @@ class TableClosed(Fact):
 # --- the shoe ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShoeStepDone(Fact):
     """One step of shoe work is done; `step` is its name, `next` the one that follows."""
 
@@ -132,7 +132,7 @@ class ShoeStepDone(Fact):
     at: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShoeOpened(Fact):
     """A loaded shoe, under `profile`. `burn` further cards are burned, None until the first is turned up (B5)."""
 
@@ -143,16 +143,15 @@ class ShoeOpened(Fact):
     by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardOut(Fact):
-    """Card `n` left the shoe; the only fact that makes a card number. It is pending until it gets a fate."""
+    """Card `n` left the shoe and is pending until it gets a fate; one that gets it at once needs no such fact."""
 
     n: int
     at: int
-    read_by: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardRead(Fact):
     """The face of a card that has no place yet (a hold stands), or that is burned."""
 
@@ -160,7 +159,7 @@ class CardRead(Fact):
     card: Card
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardBurned(Fact):
     """`card` only for the one turned up; `of` is the number of further cards to burn."""
 
@@ -171,7 +170,7 @@ class CardBurned(Fact):
     then: Phase | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BurnEnded(Fact):
     """The burn was accepted as it is (I25)."""
 
@@ -180,7 +179,7 @@ class BurnEnded(Fact):
     by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CutCardDrawn(Fact):
     """`where`: burn, round or between. `last_round` is the number decided, by B7."""
 
@@ -190,7 +189,7 @@ class CutCardDrawn(Fact):
     last_round: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShoeEndQueued(Fact):
     """The shoe ends after this round (or now, outside one)."""
 
@@ -199,14 +198,14 @@ class ShoeEndQueued(Fact):
     then: Phase | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardLeft(Fact):
     """A card drawn from the shoe at its end."""
 
     n: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShoeClosed(Fact):
     """`dealt` counts every card that was neither burned nor left; burned + dealt + left = cards loaded (B11)."""
 
@@ -225,7 +224,7 @@ class ShoeClosed(Fact):
 # --- the round --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoundBegun(Fact):
     """A round without a betting time: a free-running table's, or a dummy hand (no bets)."""
 
@@ -237,7 +236,7 @@ class RoundBegun(Fact):
     dummy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BettingOpened(Fact):
     round: int
     stage: int
@@ -250,7 +249,7 @@ class BettingOpened(Fact):
     last_round: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BettingClosed(Fact):
     """`at` is the deadline's own instant where the timer ended it. `draw`: the prompt for the card needs no receipt."""
 
@@ -262,14 +261,14 @@ class BettingClosed(Fact):
     grace_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DrawCalled(Fact):
     """The primary has the receipt of `betting.closed`: the card may be asked for."""
 
     round: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardDealt(Fact):
     """Card `n` is `slot` of the round; `next` is the slot after it, None when the round is complete."""
 
@@ -282,7 +281,7 @@ class CardDealt(Fact):
     ms_after_close: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardCorrected(Fact):
     """What card `n` was said to be was wrong; `after` is None until it is read again."""
 
@@ -295,34 +294,33 @@ class CardCorrected(Fact):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardSetAside(Fact):
     """An unseen extra card that becomes the first card of the next round (I09 next)."""
 
     n: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CardDiscarded(Fact):
     """A card out of its turn is put away with no round to go to (I06, I07, I09)."""
 
     n: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoundDealt(Fact):
     """The last required card is out; the result waits for its announcement (D9)."""
 
     round: int
     slots: tuple[Slot, ...]
     cards: tuple[Card, ...]
-    outcome: str
     at: int
     confirm_at: int | None = None
     remind_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BetResult:
     """`result`: win, lose, push or void; `pays` is net, to one, of a win, where the profile states odds."""
 
@@ -330,7 +328,7 @@ class BetResult:
     pays: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class HandResult:
     cards: tuple[Card, ...]
     points: int
@@ -338,7 +336,7 @@ class HandResult:
     pair: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoundCompleted(Fact):
     round: int
     counted: int
@@ -354,7 +352,7 @@ class RoundCompleted(Fact):
     then: Phase
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoundVoided(Fact):
     """Every stake goes back. `numbers` are the cards that had this round for their fate, or none yet."""
 
@@ -368,7 +366,7 @@ class RoundVoided(Fact):
     corrects: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RoundCancelled(Fact):
     """No card of the round left the shoe; every stake goes back (F2)."""
 
@@ -381,7 +379,7 @@ class RoundCancelled(Fact):
 # --- conditions, people, the link -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IrregularityRaised(Fact):
     code: str
     stops: Stops
@@ -389,7 +387,7 @@ class IrregularityRaised(Fact):
     detail: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IrregularityResolved(Fact):
     """`raised` is the seqno of the message that raised it."""
 
@@ -399,7 +397,7 @@ class IrregularityResolved(Fact):
     by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FaultRaised(Fact):
     code: str
     part: str
@@ -408,7 +406,7 @@ class FaultRaised(Fact):
     exits: dict[str, Who]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FaultCleared(Fact):
     code: str
     part: str
@@ -416,27 +414,27 @@ class FaultCleared(Fact):
     by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StaffCalled(Fact):
     by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CallEnded(Fact):
     by: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkWentUp(Fact):
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LinkWentDown(Fact):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MouthSeen(Fact):
     """Whether a card lies in the mouth; `empty_at` is when an empty one is taken at its word (I23)."""
 
@@ -444,11 +442,24 @@ class MouthSeen(Fact):
     empty_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
+class TimerSet(Fact):
+    timer: Timer
+    at: int
+
+
+@record
 class TimerSpent(Fact):
     """A deadline passed that asked for nothing more."""
 
     timer: Timer
+
+
+@record
+class ScanFailed(Fact):
+    """The scanner could not read something, or read no card's code; kept as evidence, `raw` as it came."""
+
+    raw: str
 
 
 PUBLIC: dict[type[Fact], str] = {

@@ -22,7 +22,7 @@ BANKER_DRAWS: dict[int, frozenset[int]] = {
 }
 
 _OPENING = (Slot.P1, Slot.B1, Slot.P2, Slot.B2)
-_PLAYER = (Slot.P1, Slot.P2, Slot.P3)
+_PLAYER = frozenset({Slot.P1, Slot.P2, Slot.P3})
 
 
 def is_natural(hand: tuple[Card, ...]) -> bool:
@@ -54,23 +54,12 @@ def next_slot(cards: tuple[Card, ...]) -> Slot | None:
     return Slot.B3 if count == 5 and POINTS[cards[4][0]] in BANKER_DRAWS[banker] else None  # D5
 
 
-def outcome(player: tuple[Card, ...], banker: tuple[Card, ...]) -> str:
+def outcome(player: int, banker: int) -> str:
     """`player`, `banker` or `tie`: the higher point count wins (D7)."""
-    difference = total(player) - total(banker)
-    return "player" if difference > 0 else "banker" if difference < 0 else "tie"
+    return "player" if player > banker else "banker" if player < banker else "tie"
 
 
-def split(cards: tuple[Card, ...]) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
-    """The Player's and the Banker's cards, each in order, of a round's cards in the order they were dealt."""
-    slots = slots_of(cards)
-    player = tuple(card for card, slot in zip(cards, slots, strict=True) if slot in _PLAYER)
-    return player, tuple(card for card, slot in zip(cards, slots, strict=True) if slot not in _PLAYER)
-
-
-def slots_of(cards: tuple[Card, ...]) -> tuple[Slot, ...]:
-    """The slot of each card of a round, in the order they were dealt: the faces alone decide."""
-    if len(cards) <= 4:
-        return _OPENING[: len(cards)]
-    fifth = next_slot(cards[:4])
-    assert fifth is not None, "a fifth card needs a slot"
-    return (*_OPENING, fifth, Slot.B3)[: len(cards)]
+def split(slots: tuple[Slot, ...], cards: tuple[Card, ...]) -> tuple[tuple[Card, ...], tuple[Card, ...]]:
+    """The Player's and the Banker's cards, each in order; `slots` and `cards` are in the order of the deal."""
+    player = tuple([card for slot, card in zip(slots, cards, strict=True) if slot in _PLAYER])
+    return player, tuple([card for slot, card in zip(slots, cards, strict=True) if slot not in _PLAYER])

@@ -12,29 +12,29 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from . import facts as f
-from .cards import Card, Slot
+from .cards import FACE, LETTER, UNKNOWN, Card, Slot
 from .facts import Deadline, Fact, Phase, Stops, Timer, Who
 from .profile import Procedure, Profile
 
 
 class Fate(StrEnum):
-    """What became of a card that left the shoe. One at a time."""
+    """What became of a card that left the shoe, one at a time; the value is its letter in the ledger."""
 
-    PENDING = "pending"
-    SLOT = "slot"
-    BURNED = "burned"
-    DUMMY = "dummy"
-    VOID = "void"
-    LEFT = "left"
+    PENDING = "p"
+    SLOT = "s"
+    BURNED = "b"
+    DUMMY = "d"
+    VOID = "v"
+    LEFT = "l"
 
 
 class Shoe(NamedTuple):
-    """A loading of the shoe. `faces` and `fates` are the ledger: card n is at n - 1 (B11)."""
+    """A loading of the shoe. `faces` and `fates` are the ledger, a letter a card: card n is at n - 1 (B11)."""
 
     number: int
     profile: Profile
-    faces: tuple[Card | None, ...] = ()
-    fates: tuple[Fate, ...] = ()
+    faces: str = ""
+    fates: str = ""
     unread: tuple[int, ...] = ()  # moved, no scan yet, oldest first
     waiting: tuple[int, ...] = ()  # pending, oldest first: what will be placed next
     aside: int | None = None  # I09 next: the card that will be the next round's first
@@ -53,24 +53,40 @@ class Shoe(NamedTuple):
     def out(self) -> int:
         return len(self.fates)
 
+    def face(self, n: int) -> Card | None:
+        return FACE[self.faces[n - 1]]
+
+    def fate(self, n: int) -> Fate:
+        return Fate(self.fates[n - 1])
+
+
+class Betting(NamedTuple):
+    """The betting time of a stage, open until `closed_at`.
+
+    `draw`: the prompt for the card after it may show; `heard`: its sound belongs to an earlier run of the program.
+    """
+
+    stage: int
+    opened_at: int
+    closes_at: int
+    closed_at: int | None = None
+    closed_seqno: int | None = None
+    draw: bool = False
+    heard: bool = False
+
 
 class Round(NamedTuple):
-    """The round in progress; `numbers` and `cards` in the order of the deal."""
+    """The round in progress; `numbers`, `slots` and `cards` in the order of the deal."""
 
     number: int
     bets: tuple[str, ...]
     last: bool
     dummy: bool = False
+    betting: Betting | None = None
     next: Slot | None = Slot.P1
     numbers: tuple[int, ...] = ()
     slots: tuple[Slot, ...] = ()
     cards: tuple[Card, ...] = ()
-    stage: int = 0
-    opened_at: int = 0
-    closes_at: int = 0
-    closed_at: int | None = None
-    closed_seqno: int | None = None
-    draw: bool = True  # the prompt for the card may show
     dealt_at: int | None = None
 
 
@@ -83,10 +99,30 @@ class Condition(NamedTuple):
     detail: dict[str, str]
     raised: int
     n: int  # the card it is about, else the last one out: the earliest prompts first
+    phase: Phase  # where the table was when it was raised
     part: str = ""
 
 
+class Link(NamedTuple):
+    """The primary publisher's link; `reason` says why it is down."""
+
+    up: bool = False
+    reason: str = ""
+
+
+class Day(NamedTuple):
+    """The gaming day's tally, told when the table closes."""
+
+    shoes: int = 0
+    rounds: int = 0
+    voids: int = 0
+    misreads: int = 0
+
+
 class State(NamedTuple):
+    """`seqno` counts the public facts: the last message's number in the feed. It stands first for `evolve`'s sake."""
+
+    seqno: int = 0
     phase: Phase = Phase.CLOSED
     procedure: Procedure = Procedure()
     profile: Profile | None = None  # the one for the next shoe
@@ -98,57 +134,71 @@ class State(NamedTuple):
     last: f.RoundCompleted | f.RoundVoided | f.RoundCancelled | None = None
     conditions: tuple[Condition, ...] = ()
     deadlines: tuple[Deadline, ...] = ()
-    link: bool = False
-    link_reason: str = ""
+    link: Link = Link()
     called: bool = False
-    seqno: int = 0
     shoes: int = 0  # shoes opened in this generation
-    day_shoes: int = 0
-    day_rounds: int = 0
-    day_voids: int = 0
-    day_misreads: int = 0
+    day: Day = Day()
 
 
 def evolve(state: State, fact: Fact) -> State:
     """The state after a fact. Total over every kind of fact; AssertionError when an invariant breaks."""
-    after = _EVOLVE[type(fact)](state, fact)
-    if type(fact) in f.PUBLIC:
-        after = after._replace(seqno=state.seqno + 1)
+    kind = type(fact)
+    after = _EVOLVE[kind](state, fact)
+    if kind in f.PUBLIC:
+        after = State._make((state.seqno + 1, *after[1:]))
+    shoe, before = after.shoe, state.shoe
+    if shoe is not before and shoe is not None and before is not None:
+        grown = len(shoe.fates) - len(before.fates)
+        assert grown in (0, 1), "a fact makes at most one card number, and none drops one"
     check(after)
-    assert _numbers(after) - _numbers(state) == (type(fact) is f.CardOut) or type(fact) in (f.ShoeOpened, f.ShoeClosed), (
-        "only CardOut makes a card number, and nothing drops one"
-    )
     return after
 
 
 def check(state: State) -> None:
     """The invariants; each line is a sentence that must be true of a table."""
-    shoe, round_, phase = state.shoe, state.round, state.phase
+    phase, shoe, round_ = state.phase, state.shoe, state.round
     assert (shoe is None) == (phase in _NO_SHOE), "a shoe is loaded in exactly the phases that need one"
     assert (round_ is not None) == (phase in _IN_ROUND), "a round is in progress in exactly the phases that need one"
     if shoe is None:
         return
-    assert len(shoe.faces) == len(shoe.fates), "every number has one face entry and one fate"
+    fates = shoe.fates
+    assert len(shoe.faces) == len(fates), "every number has one face entry and one fate"
     for n in shoe.waiting:
-        assert shoe.fates[n - 1] is Fate.PENDING, "what waits is pending"
-    if round_ is not None and round_.numbers:
-        assert len(round_.numbers) == len(round_.cards) == len(round_.slots) <= 6
-        assert shoe.fates[round_.numbers[-1] - 1] is (Fate.DUMMY if round_.dummy else Fate.SLOT)
-        assert shoe.faces[round_.numbers[-1] - 1] == round_.cards[-1], "a slot shows the face of its card"
+        assert fates[n - 1] == Fate.PENDING, "what waits is pending"
+    if round_ is None:
+        return
+    numbers, cards = round_.numbers, round_.cards
+    if numbers:
+        assert len(numbers) == len(cards) == len(round_.slots) <= 6, "a round has at most six cards"
+        last = numbers[-1] - 1
+        assert fates[last] == (Fate.DUMMY if round_.dummy else Fate.SLOT), "a card of the round has a slot"
+        assert shoe.faces[last] == LETTER[cards[-1]], "a slot shows the face of its card"
     if phase is Phase.RESULT:
-        assert round_ is not None and round_.next is None, "a result has no slot open"
+        assert round_.next is None, "a result has no slot open"
 
+
+# Where each fact that moves the phase may take it; the diagram in ARCHITECTURE.md is drawn from this.
+LEADS_TO: dict[type[Fact], frozenset[Phase]] = {
+    f.TableOpened: frozenset({Phase.PREPARING}),
+    f.TableClosed: frozenset({Phase.CLOSED}),
+    f.ShoeOpened: frozenset({Phase.BURNING, Phase.READY}),
+    f.CardBurned: frozenset({Phase.READY}),
+    f.BurnEnded: frozenset({Phase.READY}),
+    f.ShoeEndQueued: frozenset({Phase.UNLOADING}),
+    f.ShoeClosed: frozenset({Phase.PREPARING}),
+    f.RoundBegun: frozenset({Phase.DEALING}),
+    f.BettingOpened: frozenset({Phase.BETTING}),
+    f.BettingClosed: frozenset({Phase.CLOSING}),
+    f.CardDealt: frozenset({Phase.DEALING}),
+    f.CardCorrected: frozenset({Phase.DEALING}),
+    f.RoundDealt: frozenset({Phase.RESULT}),
+    f.RoundCompleted: frozenset({Phase.READY, Phase.UNLOADING}),
+    f.RoundVoided: frozenset({Phase.READY, Phase.UNLOADING}),
+    f.RoundCancelled: frozenset({Phase.READY, Phase.UNLOADING}),
+}
 
 _NO_SHOE = frozenset({Phase.CLOSED, Phase.PREPARING})
 _IN_ROUND = frozenset({Phase.BETTING, Phase.CLOSING, Phase.DEALING, Phase.RESULT})
-
-
-def _numbers(state: State) -> int:
-    return 0 if state.shoe is None else len(state.shoe.fates)
-
-
-def is_read(shoe: Shoe, n: int) -> bool:
-    return shoe.faces[n - 1] is not None
 
 
 # --- helpers: each one small change --------------------------------------------------------------------
@@ -168,16 +218,21 @@ def _without(state: State, *timers: Timer) -> tuple[Deadline, ...]:
 
 def _fate(shoe: Shoe, n: int, fate: Fate, card: Card | None = None) -> Shoe:
     """Card `n` has this fate now and waits no longer; its face is `card` where one is given."""
-    index = n - 1
-    fates = (*shoe.fates[:index], fate, *shoe.fates[n:])
-    faces = shoe.faces if card is None else (*shoe.faces[:index], card, *shoe.faces[n:])
+    if card is not None and n == len(shoe.fates) + 1:
+        return shoe._replace(fates=shoe.fates + fate, faces=shoe.faces + LETTER[card])
     return shoe._replace(
-        fates=fates,
-        faces=faces,
+        fates=_put(shoe.fates, n, fate),
+        faces=_put(shoe.faces, n, shoe.faces[n - 1 : n] or UNKNOWN if card is None else LETTER[card]),
         unread=_drop(shoe.unread, n),
         waiting=_drop(shoe.waiting, n),
         aside=None if shoe.aside == n else shoe.aside,
     )
+
+
+def _put(ledger: str, n: int, letter: str) -> str:
+    """The ledger with this letter at card `n`; the card that has just left is one past its end."""
+    assert n <= len(ledger) + 1, "numbers count up by one"
+    return ledger[: n - 1] + letter + ledger[n:]
 
 
 def _drop(numbers: tuple[int, ...], n: int) -> tuple[int, ...]:
@@ -205,8 +260,10 @@ def _journal_opened(state: State, fact: f.JournalOpened) -> State:
 
 
 def _table_started(state: State, fact: f.TableStarted) -> State:
-    shoe = state.shoe
-    return state._replace(boot=fact.boot, deadlines=fact.deadlines, link=False, shoe=shoe, called=False)
+    round_ = state.round
+    if round_ and round_.betting and round_.betting.closed_at is not None:
+        round_ = round_._replace(betting=round_.betting._replace(heard=True))
+    return state._replace(boot=fact.boot, round=round_, deadlines=fact.deadlines, link=Link(), called=False)
 
 
 def _table_stopped(state: State, fact: f.TableStopped) -> State:
@@ -222,10 +279,7 @@ def _table_opened(state: State, fact: f.TableOpened) -> State:
     return state._replace(
         phase=Phase.PREPARING,
         step=state.profile.shoe_steps[0],
-        day_shoes=0,
-        day_rounds=0,
-        day_voids=0,
-        day_misreads=0,
+        day=Day(),
     )
 
 
@@ -240,40 +294,42 @@ def _shoe_step_done(state: State, fact: f.ShoeStepDone) -> State:
 def _shoe_opened(state: State, fact: f.ShoeOpened) -> State:
     shoe = Shoe(fact.shoe, fact.profile, burn_of=fact.burn)
     return state._replace(
-        phase=fact.then, step=None, shoe=shoe, last=None, shoes=fact.shoe, day_shoes=state.day_shoes + 1
+        phase=fact.then,
+        step=None,
+        shoe=shoe,
+        last=None,
+        shoes=fact.shoe,
+        day=state.day._replace(shoes=state.day.shoes + 1),
     )
 
 
 def _card_out(state: State, fact: f.CardOut) -> State:
     shoe = _shoe(state)
     assert fact.n == shoe.out + 1, "numbers count up by one"
-    shoe = shoe._replace(
-        faces=(*shoe.faces, None),
-        fates=(*shoe.fates, Fate.PENDING),
-        waiting=(*shoe.waiting, fact.n),
-        unread=(*shoe.unread, fact.n),
-        out_at=fact.at,
+    return state._replace(
+        shoe=shoe._replace(
+            faces=shoe.faces + UNKNOWN,
+            fates=shoe.fates + Fate.PENDING,
+            waiting=(*shoe.waiting, fact.n),
+            unread=(*shoe.unread, fact.n),
+            out_at=fact.at,
+        )
     )
-    if fact.read_by is None or any(d.timer is Timer.READ for d in state.deadlines):
-        return state._replace(shoe=shoe)
-    return state._replace(shoe=shoe, deadlines=_set(state, Timer.READ, fact.read_by))
 
 
 def _card_read(state: State, fact: f.CardRead) -> State:
-    shoe, index = _shoe(state), fact.n - 1
-    faces = (*shoe.faces[:index], fact.card, *shoe.faces[fact.n :])
-    shoe = shoe._replace(faces=faces, unread=_drop(shoe.unread, fact.n))
+    shoe = _shoe(state)
+    shoe = shoe._replace(faces=_put(shoe.faces, fact.n, LETTER[fact.card]), unread=_drop(shoe.unread, fact.n))
     return state._replace(shoe=shoe, deadlines=_without(state, Timer.READ))
 
 
 def _card_burned(state: State, fact: f.CardBurned) -> State:
     before = _shoe(state)
     shoe = _fate(before, fact.n, Fate.BURNED, fact.card)
-    if fact.card is None:
-        shoe = shoe._replace(unread=before.unread)  # its scan may still come; it needs none
-    shoe = shoe._replace(burn_of=fact.of, burn_done=fact.done)
-    if fact.then is not None:
-        shoe = shoe._replace(unread=())
+    if state.phase is Phase.BURNING:
+        # A burned card needs no scan, but the one just moved may still get it.
+        unread = (fact.n,) if fact.n in before.unread and fact.card is None and fact.then is None else ()
+        shoe = shoe._replace(burn_of=fact.of, burn_done=fact.done, unread=unread)
     return state._replace(shoe=shoe, phase=fact.then or state.phase, deadlines=_without(state, Timer.READ))
 
 
@@ -303,7 +359,7 @@ def _shoe_closed(state: State, fact: f.ShoeClosed) -> State:
 
 
 def _round_begun(state: State, fact: f.RoundBegun) -> State:
-    round_ = Round(fact.round, fact.bets, fact.last_round, fact.dummy, fact.next)
+    round_ = Round(fact.round, fact.bets, fact.last_round, fact.dummy, next=fact.next)
     return state._replace(phase=Phase.DEALING, shoe=_shoe(state)._replace(rounds=fact.round), round=round_)
 
 
@@ -312,13 +368,8 @@ def _betting_opened(state: State, fact: f.BettingOpened) -> State:
     if round_ is None:
         round_ = Round(fact.round, fact.bets, fact.last_round)
     round_ = round_._replace(
-        stage=fact.stage,
+        betting=Betting(fact.stage, fact.opened_at, fact.closes_at),
         next=fact.before,
-        opened_at=fact.opened_at,
-        closes_at=fact.closes_at,
-        closed_at=None,
-        closed_seqno=None,
-        draw=False,
         bets=tuple(dict.fromkeys((*round_.bets, *fact.bets))),
     )
     return state._replace(
@@ -330,13 +381,19 @@ def _betting_opened(state: State, fact: f.BettingOpened) -> State:
 
 
 def _betting_closed(state: State, fact: f.BettingClosed) -> State:
-    round_ = _round(state)._replace(closed_at=fact.at, draw=fact.draw, closed_seqno=state.seqno + 1)
+    round_ = _round(state)
+    assert round_.betting is not None, "what closes was open"
+    betting = round_.betting._replace(closed_at=fact.at, draw=fact.draw, closed_seqno=state.seqno + 1)
+    round_ = round_._replace(betting=betting)
     after = state._replace(phase=Phase.CLOSING, round=round_, deadlines=_without(state, Timer.BETTING))
     return after._replace(deadlines=_set(after, Timer.GRACE, fact.grace_at))
 
 
 def _draw_called(state: State, fact: f.DrawCalled) -> State:
-    return state._replace(round=_round(state)._replace(draw=True), deadlines=_without(state, Timer.GRACE))
+    round_ = _round(state)
+    assert round_.betting is not None
+    round_ = round_._replace(betting=round_.betting._replace(draw=True))
+    return state._replace(round=round_, deadlines=_without(state, Timer.GRACE))
 
 
 def _card_dealt(state: State, fact: f.CardDealt) -> State:
@@ -346,7 +403,6 @@ def _card_dealt(state: State, fact: f.CardDealt) -> State:
         slots=(*round_.slots, fact.slot),
         cards=(*round_.cards, fact.card),
         next=fact.next,
-        draw=True,
     )
     shoe = _fate(shoe, n, Fate.DUMMY if round_.dummy else Fate.SLOT, fact.card)
     deadlines = _without(state, Timer.GRACE, Timer.READ) if state.deadlines else ()
@@ -355,19 +411,23 @@ def _card_dealt(state: State, fact: f.CardDealt) -> State:
 
 def _card_corrected(state: State, fact: f.CardCorrected) -> State:
     """A scan taken back: the card is the last one of the round and waits to be read again."""
-    round_, shoe, index = _round(state), _shoe(state), fact.n - 1
+    round_, shoe = _round(state), _shoe(state)
     assert fact.after is None and round_.numbers[-1] == fact.n, "only the last scan is taken back"
     shoe = shoe._replace(
-        fates=(*shoe.fates[:index], Fate.PENDING, *shoe.fates[fact.n :]),
-        faces=(*shoe.faces[:index], None, *shoe.faces[fact.n :]),
+        fates=_put(shoe.fates, fact.n, Fate.PENDING),
+        faces=_put(shoe.faces, fact.n, UNKNOWN),
         unread=(fact.n, *shoe.unread),
         waiting=(fact.n, *shoe.waiting),
     )
     round_ = round_._replace(
-        numbers=round_.numbers[:-1], slots=round_.slots[:-1], cards=round_.cards[:-1], next=round_.slots[-1], dealt_at=None
+        numbers=round_.numbers[:-1],
+        slots=round_.slots[:-1],
+        cards=round_.cards[:-1],
+        next=round_.slots[-1],
+        dealt_at=None,
     )
-    phase = Phase.DEALING
-    return state._replace(phase=phase, shoe=shoe, round=round_, deadlines=_without(state, Timer.CONFIRM, Timer.REMIND))
+    deadlines = _without(state, Timer.CONFIRM, Timer.REMIND)
+    return state._replace(phase=Phase.DEALING, shoe=shoe, round=round_, deadlines=deadlines)
 
 
 def _card_set_aside(state: State, fact: f.CardSetAside) -> State:
@@ -393,7 +453,12 @@ def _round_completed(state: State, fact: f.RoundCompleted) -> State:
         shoe = shoe._replace(counted=shoe.counted + 1)
     deadlines = _without(state, *_ROUND_TIMERS) if state.deadlines else ()
     return state._replace(
-        phase=fact.then, shoe=shoe, round=None, last=fact, deadlines=deadlines, day_rounds=state.day_rounds + 1
+        phase=fact.then,
+        shoe=shoe,
+        round=None,
+        last=fact,
+        deadlines=deadlines,
+        day=state.day._replace(rounds=state.day.rounds + 1),
     )
 
 
@@ -401,7 +466,7 @@ def _round_voided(state: State, fact: f.RoundVoided) -> State:
     shoe = _shoe(state)
     for n in fact.numbers:
         shoe = _fate(shoe, n, Fate.VOID)
-    return _round_gone(state, fact, fact.then)._replace(shoe=shoe, day_voids=state.day_voids + 1)
+    return _round_gone(state, fact, fact.then)._replace(shoe=shoe, day=state.day._replace(voids=state.day.voids + 1))
 
 
 def _round_cancelled(state: State, fact: f.RoundCancelled) -> State:
@@ -415,13 +480,13 @@ def _round_gone(state: State, fact: f.RoundVoided | f.RoundCancelled, then: Phas
 def _irregularity_raised(state: State, fact: f.IrregularityRaised) -> State:
     detail = fact.detail
     n = int(detail["n"]) if "n" in detail else (state.shoe.out if state.shoe else 0)
-    condition = Condition(fact.code, fact.stops, fact.exits, detail, state.seqno + 1, n)
+    condition = Condition(fact.code, fact.stops, fact.exits, detail, state.seqno + 1, n, state.phase)
     after = state._replace(conditions=(*state.conditions, condition))
     if fact.code not in ("I01", "I02") or after.shoe is None:
         return after
     shoe = after.shoe._replace(misreads=after.shoe.misreads + 1)
     deadlines = _without(after, Timer.READ)
-    return after._replace(shoe=shoe, day_misreads=after.day_misreads + 1, deadlines=deadlines)
+    return after._replace(shoe=shoe, day=after.day._replace(misreads=after.day.misreads + 1), deadlines=deadlines)
 
 
 def _irregularity_resolved(state: State, fact: f.IrregularityResolved) -> State:
@@ -431,7 +496,8 @@ def _irregularity_resolved(state: State, fact: f.IrregularityResolved) -> State:
 
 
 def _fault_raised(state: State, fact: f.FaultRaised) -> State:
-    condition = Condition(fact.code, fact.stops, fact.exits, {"text": fact.text}, state.seqno + 1, 0, fact.part)
+    detail = {"part": fact.part, "text": fact.text}
+    condition = Condition(fact.code, fact.stops, fact.exits, detail, state.seqno + 1, 0, state.phase, fact.part)
     return state._replace(conditions=(*state.conditions, condition))
 
 
@@ -448,16 +514,24 @@ def _call_ended(state: State, fact: f.CallEnded) -> State:
 
 
 def _link_went_up(state: State, fact: f.LinkWentUp) -> State:
-    return state._replace(link=True, link_reason="")
+    return state._replace(link=Link(up=True))
 
 
 def _link_went_down(state: State, fact: f.LinkWentDown) -> State:
-    return state._replace(link=False, link_reason=fact.reason)
+    return state._replace(link=Link(up=False, reason=fact.reason))
 
 
 def _mouth_seen(state: State, fact: f.MouthSeen) -> State:
     after = state._replace(deadlines=_set(state, Timer.EMPTY, fact.empty_at))
     return after if after.shoe is None else after._replace(shoe=after.shoe._replace(present=fact.present))
+
+
+def _timer_set(state: State, fact: f.TimerSet) -> State:
+    return state._replace(deadlines=_set(state, fact.timer, fact.at))
+
+
+def _scan_failed(state: State, fact: f.ScanFailed) -> State:
+    return state
 
 
 def _timer_spent(state: State, fact: f.TimerSpent) -> State:
@@ -502,5 +576,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.LinkWentUp: _link_went_up,
     f.LinkWentDown: _link_went_down,
     f.MouthSeen: _mouth_seen,
+    f.TimerSet: _timer_set,
     f.TimerSpent: _timer_spent,
+    f.ScanFailed: _scan_failed,
 }

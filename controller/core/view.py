@@ -4,10 +4,16 @@
 irregularities.md: a strip of 21 characters, a headline of 12, two lines of 16.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from .facts import Phase
+from . import conditions
+from .cards import Card, Slot, total
+from .facts import Phase, RoundCompleted, Stops
+from .profile import Confirms, Opens
+from .rules import split
+from .state import Condition, Round, Shoe, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,10 @@ class Pattern(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lamps:
-    """`opened_at`, `closes_at`: the betting time, monotonic ns. `buzz` names the closing whose sound is due: once each."""
+    """`opened_at` and `closes_at` bound the betting time, monotonic ns.
+
+    `buzz` names the closing whose sound is due, at `closes_at` while betting, else now; each name sounds once.
+    """
 
     pattern: Pattern = Pattern.OFF
     opened_at: int = 0
@@ -53,3 +62,203 @@ class View:
     phase: Phase
     prompt: Prompt
     lamps: Lamps = Lamps()
+
+
+def view(state: State) -> View:
+    """What to show of a state: the strongest condition's prompt, else the phase's own, under one strip."""
+    top = _prompting(state)
+    instruction = _of_condition(state, top) if top else _INSTRUCTIONS[state.phase](state)
+    prompt = Prompt(instruction.headline, instruction.lines, _strip(state, top))
+    return View(state.phase, prompt, _lamps(state, top))
+
+
+# --- which condition prompts ------------------------------------------------------------------------------
+
+
+def _prompting(state: State) -> Condition | None:
+    """A condition that lets the round go on is a notice while there is one: it never replaces an instruction."""
+    if state.round is None:
+        return conditions.strongest(state)
+    shown = state._replace(conditions=tuple([c for c in state.conditions if not conditions.row(c.code).waits]))
+    return conditions.strongest(shown._replace(link=shown.link._replace(up=True)))
+
+
+def _of_condition(state: State, c: Condition) -> Prompt:
+    values = dict(c.detail)
+    if c.code == "I35":
+        if state.round is None and state.shoe is not None:
+            burn = {"done": str(state.shoe.burn_done), "of": str(state.shoe.burn_of or "?")}
+            return _prompt("I35.burn", 2, burn)
+        values |= _hands(state.round)
+    if c.code == "I13":
+        values |= _points(state.round)
+    variant = f"{c.code}.{values['slot']}" if c.code == "I13" else c.code
+    return _prompt(variant, 2, values)
+
+
+def _prompt(key: str, lines: int, values: dict[str, str] | None = None) -> Prompt:
+    values = values or {}
+    texts = tuple(Text(f"{key}.line{i + 1}", values) for i in range(lines))
+    return Prompt(Text(f"{key}.headline", values), texts)
+
+
+# --- the phase's own instruction ----------------------------------------------------------------------------
+
+
+def _closed(state: State) -> Prompt:
+    return _prompt("closed", 2)
+
+
+def _preparing(state: State) -> Prompt:
+    return _prompt(f"step.{state.step}", 2)
+
+
+def _burning(state: State) -> Prompt:
+    shoe = _shoe(state)
+    if shoe.burn_of is None:
+        return _prompt("burn.first", 2)
+    key = "burn.count" if state.procedure.sensors else "burn.blind"
+    return _prompt(key, 2, {"of": str(shoe.burn_of), "done": str(shoe.burn_done)})
+
+
+def _ready(state: State) -> Prompt:
+    opens = state.procedure.open_betting
+    if opens is Opens.NONE:
+        return _draw(state, Slot.P1)
+    if opens is not Opens.DEALER:
+        return _prompt(f"ready.{opens}", 2)
+    if _is_last_next(state):
+        return _prompt("ready.last", 2)
+    return _prompt("ready.collect" if isinstance(state.last, RoundCompleted) else "ready", 2)
+
+
+def _betting(state: State) -> Prompt:
+    return _prompt("betting", 2)
+
+
+def _closing(state: State) -> Prompt:
+    round_ = state.round
+    if round_ is None or round_.next is None or (round_.betting and not round_.betting.draw):
+        return _prompt("no_more", 2)
+    return _draw(state, round_.next)
+
+
+def _dealing(state: State) -> Prompt:
+    round_ = state.round
+    return _prompt("wait", 2) if round_ is None or round_.next is None else _draw(state, round_.next)
+
+
+def _draw(state: State, slot: Slot) -> Prompt:
+    """Whose card is next and, for a third card, why."""
+    shoe, round_ = _shoe(state), state.round
+    if shoe.aside is not None and (round_ is None or not round_.numbers):
+        return _prompt("draw.aside", 2, {"slot": slot})
+    if shoe.unread and not state.procedure.sensors:
+        return _prompt("draw.again", 2, {"slot": slot})
+    values = {"slot": slot.value, **_points(round_)}
+    if slot is Slot.P3:
+        return _prompt("draw.P3", 2, values)
+    if slot is not Slot.B3 or round_ is None:
+        return _prompt("draw", 1, values)
+    player, _ = split(round_.slots, round_.cards)
+    if len(player) == 3:
+        return _prompt("draw.B3.with", 2, values | {"third": str(player[2].points)})
+    return _prompt("draw.B3.stood", 2, values)
+
+
+def _result(state: State) -> Prompt:
+    round_ = state.round
+    assert round_ is not None
+    values = _points(round_)
+    player, banker = int(values["player"]), int(values["banker"])
+    who = "player" if player > banker else "banker" if banker > player else "tie"
+    confirms = state.procedure.confirm_result is Confirms.DEALER or state.called
+    return _prompt(f"result.{who}" if confirms else f"result.{who}.auto", 2, values)
+
+
+def _unloading(state: State) -> Prompt:
+    return _prompt("unload.draw" if state.procedure.sensors else "unload.count", 2)
+
+
+_INSTRUCTIONS: dict[Phase, Callable[[State], Prompt]] = {
+    Phase.CLOSED: _closed,
+    Phase.PREPARING: _preparing,
+    Phase.BURNING: _burning,
+    Phase.READY: _ready,
+    Phase.BETTING: _betting,
+    Phase.CLOSING: _closing,
+    Phase.DEALING: _dealing,
+    Phase.RESULT: _result,
+    Phase.UNLOADING: _unloading,
+}
+
+
+def _shoe(state: State) -> Shoe:
+    assert state.shoe is not None
+    return state.shoe
+
+
+def _points(round_: Round | None) -> dict[str, str]:
+    """Each hand's point count on its first two cards and after; `-` without a card."""
+    player, banker = split(round_.slots, round_.cards) if round_ else ((), ())
+    return {"player": str(total(player)) if player else "-", "banker": str(total(banker)) if banker else "-"}
+
+
+def _hands(round_: Round | None) -> dict[str, str]:
+    player, banker = split(round_.slots, round_.cards) if round_ else ((), ())
+    return {"player": _cards(player), "banker": _cards(banker)}
+
+
+def _cards(cards: tuple[Card, ...]) -> str:
+    return " ".join(cards) or "-"
+
+
+def _is_last_next(state: State) -> bool:
+    shoe = state.shoe
+    return shoe is not None and shoe.last_round is not None and shoe.last_round == shoe.rounds + 1
+
+
+# --- the strip and the lamps ----------------------------------------------------------------------------------
+
+
+def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
+    """Notices, most important first: the link, what waits for the round's end, the last round, a call."""
+    notices: list[Text] = []
+    for c in conditions.standing(state):
+        row = conditions.row(c.code)
+        if c is not top and (row.strip or row.waits):
+            known = c.code if c.code in conditions.ROWS else "fault"
+            notices.append(Text(f"strip.{known}", dict(c.detail)))
+    shoe, round_ = state.shoe, state.round
+    if round_ and round_.dummy:
+        notices.append(Text("strip.dummy"))
+    if (round_ and round_.last) or (round_ is None and _is_last_next(state)):
+        notices.append(Text("strip.last"))
+    if shoe and shoe.end and round_:
+        notices.append(Text("strip.end"))
+    if state.phase is Phase.CLOSING and round_ and round_.betting and round_.betting.draw:
+        notices.append(Text("strip.no_more"))
+    if state.called:
+        notices.append(Text("strip.called"))
+    return tuple(notices)
+
+
+def _lamps(state: State, top: Condition | None) -> Lamps:
+    round_ = state.round
+    betting = round_.betting if round_ else None
+    if round_ and betting and state.phase in (Phase.BETTING, Phase.CLOSING):
+        pattern = Pattern.BETTING if state.phase is Phase.BETTING else Pattern.NO_MORE
+        buzz = "" if betting.heard else f"{_shoe(state).number}/{round_.number}/{betting.stage}"
+        return Lamps(pattern, betting.opened_at, betting.closes_at, state.called, buzz)
+    if top and top.stops is Stops.CARDS:
+        return Lamps(Pattern.HELD, call=state.called)
+    offline = not state.link.up and state.phase is not Phase.CLOSED
+    return Lamps(Pattern.OFFLINE if offline else Pattern.OFF, call=state.called)
+
+
+# --- the same for programs --------------------------------------------------------------------------------------
+
+
+def stage_of(state: State) -> int | None:
+    """The betting stage of the round, where it has one."""
+    return state.round.betting.stage if state.round and state.round.betting else None

@@ -1,0 +1,85 @@
+"""The betting time and the wait for the first card (rules C1-C6, F1-F3)."""
+
+from . import conditions, events
+from . import facts as f
+from .bets import open_bets
+from .conditions import Refused
+from .facts import Fact, Phase, Timer
+from .profile import Opens, Stage
+from .shoe import after_round, shoe_of
+from .state import Round, State
+
+SECOND = 1_000_000_000
+
+
+def round_of(state: State) -> Round:
+    assert state.round is not None, "this phase has a round"
+    return state.round
+
+
+def start(state: State, event: events.StartPressed) -> tuple[Fact, ...]:
+    """INICIO in ready, where the house lets the dealer open."""
+    opens = state.procedure.open_betting
+    if opens is not Opens.DEALER:
+        raise Refused("opens_itself", who=opens)
+    return open_stage(state, event.at, 0)
+
+
+def open_stage(state: State, at: int, index: int) -> tuple[Fact, ...]:
+    """The betting time of a stage; its deadline is in the fact, durable before a lamp shows it (C1)."""
+    shoe = shoe_of(state)
+    stage: Stage = shoe.profile.stages[index]
+    number = state.round.number if state.round else shoe.rounds + 1
+    seconds = stage.seconds if stage.seconds is not None else state.procedure.betting_seconds
+    return (
+        f.BettingOpened(
+            round=number,
+            stage=index + 1,
+            before=stage.before,
+            seconds=seconds,
+            opened_at=at,
+            closes_at=at + seconds * SECOND,
+            bets=open_bets(shoe.profile, shoe.counted, index),
+            counted=shoe.counted,
+            last_round=after_round(state, number) is Phase.UNLOADING,
+        ),
+    )
+
+
+def time_is_up(state: State, deadline_at: int) -> tuple[Fact, ...]:
+    return close(state, "timer", deadline_at)
+
+
+def close_early(state: State, event: events.CloseAsked) -> tuple[Fact, ...]:
+    if not shoe_of(state).profile.early_close:
+        raise Refused("no_early_close")
+    return close(state, "early", event.at)
+
+
+def close(state: State, reason: str, at: int) -> tuple[Fact, ...]:
+    """No más apuestas. The card is asked for when the primary has the receipt, or at once where none is waited for."""
+    round_, procedure = round_of(state), state.procedure
+    stage = round_.betting.stage if round_.betting else 0
+    draw = procedure.offline_rounds or not procedure.receipts
+    grace = None if draw else at + procedure.link_grace_seconds * SECOND
+    return (f.BettingClosed(round_.number, stage, reason, at, draw, grace),)
+
+
+def receipt(state: State, event: events.Receipt) -> tuple[Fact, ...]:
+    round_ = state.round
+    betting = round_.betting if round_ else None
+    if round_ is None or betting is None or state.phase is not Phase.CLOSING or betting.draw:
+        return ()
+    assert betting.closed_seqno is not None
+    return (f.DrawCalled(round_.number),) if event.seqno >= betting.closed_seqno else ()
+
+
+def no_answer(state: State) -> tuple[Fact, ...]:
+    """The grace after the deadline is over, without a receipt and without a card (F2, I33)."""
+    round_ = round_of(state)
+    if round_.numbers:
+        return (f.DrawCalled(round_.number),)  # the round has begun: it is played to its end (F1)
+    if state.shoe is not None and state.shoe.waiting:
+        return (f.TimerSpent(Timer.GRACE),)  # a card is out: the round has begun (F3)
+    cancelled = f.RoundCancelled(round_.number, "no_answer", (), after_round(state, round_.number))
+    return (cancelled, *conditions.raised(state, "I33"))

@@ -1,0 +1,194 @@
+"""Everything that may stand over the phase, one row a code (irregularities.md, device faults).
+
+A row says what it stops, who may end it and how, and when it is over by itself. `decide` raises conditions as
+facts; what is true of one row is said here and nowhere else.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from . import facts as f
+from .facts import Fact, Phase, Stops, Who
+from .state import Condition, Fate, State
+
+Exits = dict[str, Who]
+
+
+class Refused(Exception):  # noqa: N818 - an answer to a person, not an error of the program
+    """A person asked for what cannot be now. `key` is a message of the catalogue, `values` its values."""
+
+    def __init__(self, key: str, **values: str) -> None:
+        super().__init__(key)
+        self.key = key
+        self.values = values
+
+
+class Row(NamedTuple):
+    """What is true of one code.
+
+    `over`: whether the condition has ended by itself in this state; `calls`: raising it calls the pit boss; `strip`: it
+    is only a notice, the instruction stays; `waits`: a notice while a round is in progress, then a prompt;
+    `scan_cures`: it stops cards but not their scans.
+    """
+
+    stops: Stops
+    exits: Exits
+    over: Callable[[State, Condition], bool]
+    calls: bool = False
+    strip: bool = False
+    waits: bool = False
+    scan_cures: bool = False
+
+
+def _never(state: State, c: Condition) -> bool:
+    """Only a person or the device's return ends it."""
+    return False
+
+
+def _card_settled(state: State, c: Condition) -> bool:
+    """The card has a fate, or is set aside for the next round."""
+    shoe = state.shoe
+    if shoe is None:
+        return True
+    return "n" in c.detail and (shoe.fate(c.n) is not Fate.PENDING or shoe.aside == c.n)
+
+
+def _card_read(state: State, c: Condition) -> bool:
+    """The card was read, or gone; without a number (no sensors), the next one was."""
+    shoe = state.shoe
+    if shoe is None:
+        return True
+    return c.n not in shoe.unread if "n" in c.detail else shoe.out > c.n or state.phase is not c.phase
+
+
+def _all_read(state: State, c: Condition) -> bool:
+    return state.shoe is None or not state.shoe.unread
+
+
+def _moved_on(state: State, c: Condition) -> bool:
+    """The next card is out, or the table is in another phase."""
+    return state.phase is not c.phase or (state.shoe is not None and state.shoe.out > c.n)
+
+
+def _left_phase(state: State, c: Condition) -> bool:
+    return state.phase is not c.phase
+
+
+def _link_up(state: State, c: Condition) -> bool:
+    return state.link.up
+
+
+def _not_empty(state: State, c: Condition) -> bool:
+    shoe = state.shoe
+    return shoe is None or state.round is None or (shoe.present and shoe.out < shoe.profile.cards)
+
+
+_NOTHING, _ROUNDS, _CARDS = Stops.NOTHING, Stops.ROUNDS, Stops.CARDS
+_RESCAN: Exits = {"rescan": Who.DEALER, "manual": Who.PIT}
+_EXTRA: Exits = {"burn": Who.PIT, "next": Who.PIT, "dummy": Who.PIT}
+
+ROWS: dict[str, Row] = {
+    "I01": Row(_CARDS, _RESCAN, _card_read, scan_cures=True),
+    "I02": Row(_CARDS, _RESCAN, _all_read, scan_cures=True),
+    "I04": Row(_NOTHING, {}, _moved_on, strip=True),
+    "I05": Row(_CARDS, {"finish": Who.PIT, "void": Who.PIT}, _never, calls=True),
+    "I06": Row(_CARDS, {"rescan": Who.PIT, "remove": Who.PIT, "void": Who.PIT}, _card_settled, calls=True),
+    "I07": Row(
+        _CARDS,
+        {"void": Who.PIT, "burn": Who.PIT, "use": Who.PIT, "dummy": Who.PIT},
+        _card_settled,
+        calls=True,
+    ),
+    "I09": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
+    "I11": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
+    "I13": Row(_NOTHING, {}, _moved_on),
+    "I18": Row(_NOTHING, {}, _moved_on),
+    "I19": Row(_NOTHING, {}, _moved_on),
+    "I20": Row(_NOTHING, {}, _moved_on),
+    "I23": Row(_CARDS, {"void": Who.PIT}, _not_empty, calls=True),
+    "I25": Row(_ROUNDS, {"accept": Who.PIT}, _left_phase),
+    "I28": Row(_NOTHING, {}, _left_phase),
+    "I31": Row(_NOTHING, {}, _moved_on),
+    "I32": Row(_NOTHING, {}, _link_up, strip=True),
+    "I33": Row(_ROUNDS, {}, _link_up),
+    "I34": Row(_ROUNDS, {}, _never, waits=True),
+    "I35": Row(_CARDS, {"match": Who.PIT, "differ": Who.PIT}, _never),
+    "I40": Row(_CARDS, {}, _never),
+    "I49": Row(_ROUNDS, {"recount": Who.DEALER, "accept": Who.PIT}, _left_phase, calls=True),
+    "offline": Row(_ROUNDS, {}, _link_up, waits=True),
+    "disk": Row(_ROUNDS, {}, _never, waits=True),
+    "feed_refused": Row(_NOTHING, {}, _never, strip=True),
+    "feed_file": Row(_NOTHING, {}, _never, strip=True),
+}
+
+_OTHER_FAULT = Row(_NOTHING, {}, _never, strip=True)  # a device that the game can do without
+
+
+def row(code: str) -> Row:
+    return ROWS.get(code, _OTHER_FAULT)
+
+
+def standing(state: State) -> tuple[Condition, ...]:
+    """All that stands, the lost link included: it is a level, told by `State.link`, and no message can report it."""
+    if state.link.up or state.phase is Phase.CLOSED:
+        return state.conditions
+    stops = _NOTHING if state.procedure.offline_rounds else _ROUNDS
+    n = state.shoe.out if state.shoe else 0
+    offline = Condition("offline", stops, {}, {"text": state.link.reason}, state.seqno + 1, n, state.phase)
+    return (*state.conditions, offline)
+
+
+def strongest(state: State) -> Condition | None:
+    """The condition that prompts: cards before rounds before nothing, then the earliest in card order."""
+    shown = [c for c in standing(state) if not row(c.code).strip]
+    return min(shown, key=lambda c: (-c.stops, c.n, c.raised), default=None)
+
+
+def bars(state: State, stops: Stops) -> Condition | None:
+    """A condition that stops at least this much."""
+    return next((c for c in standing(state) if c.stops >= stops), None)
+
+
+def cards_held(state: State) -> bool:
+    """Whether a card that is read now must wait for its place."""
+    return (
+        any(c.stops is _CARDS and not row(c.code).scan_cures for c in state.conditions) if state.conditions else False
+    )
+
+
+def find(state: State, code: str) -> Condition | None:
+    return next((c for c in state.conditions if c.code == code), None)
+
+
+def about(state: State, n: int) -> bool:
+    """Whether something stands about card `n`, so that its place is not decided yet."""
+    return any(c.detail.get("n") == str(n) for c in state.conditions)
+
+
+def raised(state: State, code: str, detail: dict[str, str] | None = None, without: str = "") -> tuple[Fact, ...]:
+    """The facts that raise a condition, but for the exit `without`, and call the pit boss where its row says so."""
+    row_ = ROWS[code]
+    exits = {choice: who for choice, who in row_.exits.items() if choice != without}
+    fact = f.IrregularityRaised(code, row_.stops, exits, detail or {})
+    return (fact, f.StaffCalled(())) if row_.calls and not state.called else (fact,)
+
+
+def resolved(c: Condition, choice: str, by: tuple[str, ...] = ()) -> f.IrregularityResolved:
+    return f.IrregularityResolved(c.code, c.raised, choice, by)
+
+
+def over(state: State) -> tuple[Fact, ...]:
+    """What has ended by itself."""
+    return tuple(
+        resolved(c, "rescan" if row(c.code).scan_cures else "automatic")
+        for c in state.conditions
+        if row(c.code).over(state, c)
+    )
+
+
+def authorise(by: tuple[str, ...], who: Who) -> None:
+    """Refused unless these people may. A pit boss acts beside the dealer: two different people."""
+    if who is Who.PIT and len(set(by)) < 2:
+        raise Refused("needs_pit")
+    if who is Who.TECHNICIAN and not by:
+        raise Refused("needs_technician")

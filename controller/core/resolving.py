@@ -1,0 +1,177 @@
+"""What people decide: voids, and the exits of the conditions that stand (irregularities.md, last column)."""
+
+from collections.abc import Callable
+
+from . import conditions, events
+from . import facts as f
+from .conditions import Refused, authorise
+from .dealing import begin_round
+from .facts import Fact, Phase, Who
+from .shoe import after_round, closed, shoe_of
+from .state import Condition, Fate, State
+
+
+def void_round(state: State, event: events.VoidAsked) -> tuple[Fact, ...]:
+    """The pit boss voids the round in progress (I31); with no card out it is cancelled instead."""
+    authorise(event.by, Who.PIT)
+    return _void(state, event.reason, event.by)
+
+
+def _void(state: State, reason: str, by: tuple[str, ...], then: Phase | None = None) -> tuple[Fact, ...]:
+    round_, shoe = state.round, shoe_of(state)
+    if round_ is None:
+        raise Refused("no_round")
+    numbers = (*round_.numbers, *(n for n in shoe.waiting if n != shoe.aside))
+    then = then or after_round(state, round_.number)
+    if not numbers:
+        return (f.RoundCancelled(round_.number, reason, by, then),)
+    voided = f.RoundVoided(round_.number, reason, round_.cards, numbers, by, then, round_.dummy)
+    return (voided, *conditions.raised(state, "I31", {"reason": reason}))
+
+
+def resolve(state: State, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """A choice for the earliest condition of that code; what it comes to is the row of `_CHOICES`."""
+    standing = conditions.find(state, event.code)
+    if standing is None:
+        raise Refused("not_standing", code=event.code)
+    who = standing.exits.get(event.choice)
+    if who is None:
+        raise Refused("no_such_choice", code=event.code, choices=" ".join(standing.exits) or "-")
+    authorise(event.by, who)
+    return _CHOICES[event.code, event.choice](state, standing, event)
+
+
+Choice = Callable[[State, Condition, events.ResolveAsked], tuple[Fact, ...]]
+
+
+def _done(c: Condition, event: events.ResolveAsked) -> f.IrregularityResolved:
+    return conditions.resolved(c, event.choice, event.by)
+
+
+def _only_resolve(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return (_done(c, event),)
+
+
+def _rescan(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    raise Refused("scan_it")  # the scan itself is the cure
+
+
+def _finish_then_end(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """The round is played with the card as it lies; the shoe ends after it (I05)."""
+    then = Phase.UNLOADING if state.phase is Phase.READY else None
+    return (_done(c, event), f.ShoeEndQueued("fault", event.by, then))
+
+
+def _void_and_end(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    if state.round is None:
+        return _finish_then_end(state, c, event)
+    reason = "shoe_empty" if c.code == "I23" else c.code
+    end = f.ShoeEndQueued("fault", event.by)
+    return (end, *_void(state, reason, event.by, Phase.UNLOADING), _done(c, event))
+
+
+def _void_round(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return (*_void(state, c.code, event.by), _done(c, event))
+
+
+def _remove_foreign(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """The foreign card is put away; it was one of the cards loaded, so it keeps, or now gets, a number (I06)."""
+    if "n" in c.detail:
+        return (f.CardDiscarded(c.n), _done(c, event))
+    n = shoe_of(state).out + 1
+    return (f.CardDiscarded(n), _done(c, event))
+
+
+def _burn_early(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """The stakes go back, the card is burned, a new betting time follows (I07)."""
+    burned = f.CardBurned(c.n, None, 1, 1)
+    return (_done(c, event), burned, *_without_card(state, c, event.by))
+
+
+def _dummy_early(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """The stakes go back; the card is the first of a hand without bets, so that the sequence is kept (I07)."""
+    voided = _without_card(state, c, event.by)
+    after = state._replace(round=None, shoe=shoe_of(state)._replace(rounds=state.round.number if state.round else 0))
+    return (_done(c, event), *voided, begin_round(after, dummy=True))
+
+
+def _without_card(state: State, c: Condition, by: tuple[str, ...]) -> tuple[Fact, ...]:
+    """The round is void, but card n of the condition is not its card."""
+    round_ = state.round
+    assert round_ is not None
+    then = after_round(state, round_.number)
+    numbers = round_.numbers
+    return (f.RoundVoided(round_.number, c.code, round_.cards, numbers, by, then, round_.dummy),)
+
+
+def _burn_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return (f.CardBurned(c.n, None, 1, 1), _done(c, event))
+
+
+def _next_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """Unseen, it becomes the first card of the next round (I09)."""
+    if shoe_of(state).aside is not None:
+        raise Refused("one_aside")
+    return (f.CardSetAside(c.n), _done(c, event))
+
+
+def _dummy_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    if state.phase is not Phase.READY:
+        raise Refused("confirm_first")
+    return (_done(c, event), begin_round(state, dummy=True))
+
+
+def _accept_burn(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    shoe = shoe_of(state)
+    return (_done(c, event), f.BurnEnded(shoe.burn_of or 0, shoe.burn_done, event.by))
+
+
+def _accept_count(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return (_done(c, event), *closed(state, int(c.detail["left"]), event.by))
+
+
+def _differ(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """The felt is not what the journal says: the round is void, a burn goes to the pit boss (I35)."""
+    if state.round is None:
+        shoe = shoe_of(state)
+        short = conditions.raised(state, "I25", {"of": str(shoe.burn_of or 0), "done": str(shoe.burn_done)})
+        return (_done(c, event), *short)
+    return (*_void(state, "I35", event.by), _done(c, event))
+
+
+def keyed(state: State, event: events.ResolveAsked) -> events.CardKnown:
+    """The card that the pit boss keys in instead of its scan (I01, I02 manual)."""
+    if event.card is None:
+        raise Refused("which_card")
+    shoe = shoe_of(state)
+    n = next((n for n in shoe.unread if shoe.fate(n) is Fate.PENDING), shoe.out + 1)
+    return events.CardKnown(event.at, n, event.card, "manual")
+
+
+_CHOICES: dict[tuple[str, str], Choice] = {
+    ("I01", "rescan"): _rescan,
+    ("I01", "manual"): _only_resolve,
+    ("I02", "rescan"): _rescan,
+    ("I02", "manual"): _only_resolve,
+    ("I05", "finish"): _finish_then_end,
+    ("I05", "void"): _void_and_end,
+    ("I06", "rescan"): _only_resolve,
+    ("I06", "remove"): _remove_foreign,
+    ("I06", "void"): _void_round,
+    ("I07", "void"): _void_round,
+    ("I07", "burn"): _burn_early,
+    ("I07", "use"): _only_resolve,
+    ("I07", "dummy"): _dummy_early,
+    ("I09", "burn"): _burn_extra,
+    ("I09", "next"): _next_extra,
+    ("I09", "dummy"): _dummy_extra,
+    ("I11", "burn"): _burn_extra,
+    ("I11", "next"): _next_extra,
+    ("I11", "dummy"): _dummy_extra,
+    ("I23", "void"): _void_and_end,
+    ("I25", "accept"): _accept_burn,
+    ("I35", "match"): _only_resolve,
+    ("I35", "differ"): _differ,
+    ("I49", "recount"): _only_resolve,
+    ("I49", "accept"): _accept_count,
+}

@@ -1,0 +1,277 @@
+"""The shoe: its steps, the burn, the cut card, the count at its end (rules B1-B12, A5)."""
+
+from typing import NamedTuple
+
+from . import conditions, events
+from . import facts as f
+from .cards import LETTER, Card
+from .conditions import Refused, authorise
+from .facts import Fact, Phase, Who
+from .profile import Burn, CutFirst, LastRound, Profile
+from .state import Fate, Shoe, State
+
+# Who does each step of shoe work (B1, B12); what is not named is the dealer's.
+STEP_WHO = {"inspect": Who.PIT}
+KNOWN_STEPS = ("inspect", "wash", "riffle", "cut", "cut_card", "load", "burn")
+
+
+def shoe_of(state: State) -> Shoe:
+    assert state.shoe is not None, "this phase has a shoe"
+    return state.shoe
+
+
+def burn_after(card: Card) -> int:
+    """How many further cards the one turned up burns: its value, 10 or a face 10 (B5)."""
+    return card.points or 10
+
+
+def is_ninth(shoe: Shoe, card: Card) -> bool:
+    """Whether one more of this face is more than the decks hold (I05)."""
+    return shoe.faces.count(LETTER[card]) >= shoe.profile.decks
+
+
+class Counts(NamedTuple):
+    burned: int
+    dealt: int
+    left: int
+
+
+def counts(shoe: Shoe) -> Counts:
+    """The cards out by fate; what was dealt, voided, a dummy's or put away counts as dealt (D12)."""
+    burned, left = shoe.fates.count(Fate.BURNED), shoe.fates.count(Fate.LEFT)
+    return Counts(burned, shoe.out - burned - left, left)
+
+
+def after_round(state: State, number: int) -> Phase:
+    """Where the table goes when round `number` has ended, however it did (B6, B7, B9)."""
+    shoe = shoe_of(state)
+    ends = shoe.end is not None or (shoe.last_round is not None and number >= shoe.last_round)
+    return Phase.UNLOADING if ends else Phase.READY
+
+
+# --- shoe work ------------------------------------------------------------------------------------------
+
+
+def open_table(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:
+    profile = _next_profile(state)
+    return (f.TableOpened(profile.name, event.by),)
+
+
+def open_and_load(state: State, event: events.LoadAsked) -> tuple[Fact, ...]:
+    """A pre-shuffled house opens the table and its first shoe in one act."""
+    profile = _next_profile(state)
+    if profile.shoe_steps[0] != "load":
+        raise Refused("step_first", step=profile.shoe_steps[0])
+    return (f.TableOpened(profile.name, event.by), _opened(state, profile, event.by))
+
+
+def confirm_step(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:
+    profile, step = _next_profile(state), state.step
+    if step is None or step not in profile.shoe_steps:
+        step = profile.shoe_steps[0]  # the profile changed between the steps
+    if step == "load":
+        return (_opened(state, profile, event.by),)
+    authorise(event.by, STEP_WHO.get(step, Who.DEALER))
+    following = profile.shoe_steps[profile.shoe_steps.index(step) + 1]
+    return (f.ShoeStepDone(step, following, event.by, event.at),)
+
+
+def load(state: State, event: events.LoadAsked) -> tuple[Fact, ...]:
+    if state.step != "load":
+        raise Refused("step_first", step=state.step or "")
+    return (_opened(state, _next_profile(state), event.by),)
+
+
+def _next_profile(state: State) -> Profile:
+    if state.profile is None:
+        raise Refused("no_profile")
+    return state.profile
+
+
+def _opened(state: State, profile: Profile, by: tuple[str, ...]) -> f.ShoeOpened:
+    burn = profile.burn_count if profile.burn is Burn.FIXED else None
+    then = Phase.READY if profile.burn is Burn.NONE else Phase.BURNING
+    return f.ShoeOpened(state.shoes + 1, profile, burn, then, by)
+
+
+# --- the burn (B5) --------------------------------------------------------------------------------------
+
+
+def burn_known(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
+    """The first card is turned up; of the others only the number counts, though a face read helps the inventory."""
+    shoe = shoe_of(state)
+    if shoe.burn_of is None:
+        of = burn_after(event.card)
+        return (f.CardBurned(event.n, event.card, of, 0),)
+    return (_burned(event.n, shoe.burn_of, shoe.burn_done + 1), f.CardRead(event.n, event.card))
+
+
+def burn_unseen(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
+    shoe = shoe_of(state)
+    if shoe.burn_of is None:
+        return ()  # the one turned up must be read
+    return (_burned(event.n, shoe.burn_of, shoe.burn_done + 1),)
+
+
+def _burned(n: int, of: int, done: int) -> f.CardBurned:
+    return f.CardBurned(n, None, of, done, Phase.READY if done == of else None)
+
+
+def confirm_burn(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:
+    """Without sensors one CONFIRM says that all are burned."""
+    shoe = shoe_of(state)
+    if shoe.burn_of is None:
+        raise Refused("burn_turn_up")
+    if state.procedure.sensors:
+        return _burn_short(state, shoe)
+    of, first = shoe.burn_of, shoe.out + 1
+    return tuple(_burned(first + i, of, shoe.burn_done + 1 + i) for i in range(of - shoe.burn_done))
+
+
+def start_in_burn(state: State, event: events.StartPressed) -> tuple[Fact, ...]:
+    """The dealer wants to go on before the burn is done: a mismatch, for the pit boss to accept (I25)."""
+    shoe = shoe_of(state)
+    if shoe.burn_of is None:
+        raise Refused("burn_turn_up")
+    return _burn_short(state, shoe)
+
+
+def _burn_short(state: State, shoe: Shoe) -> tuple[Fact, ...]:
+    if conditions.find(state, "I25"):
+        raise Refused("needs_pit")
+    return conditions.raised(state, "I25", {"of": str(shoe.burn_of), "done": str(shoe.burn_done)})
+
+
+# --- the cut card (B4, B6, B7) --------------------------------------------------------------------------
+
+
+def cut_in_burn(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+    return _cut(state, event, "burn", 1)
+
+
+def cut_in_ready(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+    facts = _cut(state, event, "between", shoe_of(state).rounds + 1)
+    if facts and shoe_of(state).profile.cut_first is CutFirst.SHUFFLE_NOW:
+        facts += (f.ShoeEndQueued("cut_card", (), Phase.UNLOADING),)
+    return facts
+
+
+def cut_before_first(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+    """In betting or closing: with a card of the round out it is inside it, else before it."""
+    round_, shoe = state.round, shoe_of(state)
+    assert round_ is not None
+    if round_.numbers:
+        return cut_in_round(state, event)
+    facts = _cut(state, event, "between", round_.number)
+    if facts and shoe.profile.cut_first is CutFirst.SHUFFLE_NOW:
+        facts += (f.RoundCancelled(round_.number, "cut_card", (), Phase.UNLOADING),)
+    return facts
+
+
+def cut_in_round(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+    """Between the first and the last required card: this round is the last, or one more is."""
+    round_, shoe = state.round, shoe_of(state)
+    assert round_ is not None
+    if round_.next is None:
+        return cut_in_result(state, event)
+    if shoe.cut:
+        return ()
+    more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
+    drawn = f.CutCardDrawn("round", event.via, shoe.out, round_.number + more)
+    return (drawn, *conditions.raised(state, "I18", {"before": round_.next}))
+
+
+def cut_in_result(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+    """After the last required card it belongs to the next round (I20)."""
+    round_ = state.round
+    assert round_ is not None
+    return _cut(state, event, "between", round_.number + 1, "I20")
+
+
+def _cut(state: State, event: events.CutCardSeen, where: str, upcoming: int, code: str = "I19") -> tuple[Fact, ...]:
+    shoe = shoe_of(state)
+    if shoe.cut:
+        return ()  # one passage, several signals: one fact
+    none_follows = shoe.profile.cut_first is CutFirst.SHUFFLE_NOW and where == "between"
+    last = upcoming - 1 if none_follows else upcoming
+    return (f.CutCardDrawn(where, event.via, shoe.out, last), *conditions.raised(state, code, {"before": "P1"}))
+
+
+# --- the end of the shoe (B9, B11) ----------------------------------------------------------------------
+
+END_REASONS = ("discretion", "fault", "day_end")
+
+
+def end_now(state: State, event: events.EndShoeAsked) -> tuple[Fact, ...]:
+    return (_end(event, Phase.UNLOADING),)
+
+
+def end_after_round(state: State, event: events.EndShoeAsked) -> tuple[Fact, ...]:
+    return (_end(event, None),)
+
+
+def _end(event: events.EndShoeAsked, then: Phase | None) -> f.ShoeEndQueued:
+    if event.reason not in END_REASONS:
+        raise Refused("end_reason", reasons=" ".join(END_REASONS))
+    authorise(event.by, Who.PIT)
+    return f.ShoeEndQueued(event.reason, event.by, then)
+
+
+def close_table(state: State, event: events.EndShoeAsked) -> tuple[Fact, ...]:
+    """Between shoes the day may end."""
+    if event.reason != "day_end":
+        raise Refused("no_shoe")
+    authorise(event.by, Who.PIT)
+    return (_table_closed(state),)
+
+
+def _table_closed(state: State) -> f.TableClosed:
+    return f.TableClosed(state.day.rounds, state.day.shoes, state.day.voids, state.day.misreads)
+
+
+def draw_left(state: State, event: events.CardKnown | events.CardUnseen) -> tuple[Fact, ...]:
+    return (f.CardLeft(event.n),)
+
+
+def confirm_left(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:
+    """Counted by movement: the shoe's sensors have seen every card that was left."""
+    if not state.procedure.sensors:
+        raise Refused("count_left")
+    return count_left(state, events.LeftCounted(event.at, counts(shoe_of(state)).left, by=event.by))
+
+
+def count_left(state: State, event: events.LeftCounted) -> tuple[Fact, ...]:
+    """Equal, after the cut card: the dealer closes alone. Otherwise two people (I49)."""
+    shoe = shoe_of(state)
+    tally = counts(shoe)
+    missing = shoe.profile.cards - tally.burned - tally.dealt - event.left
+    standing = conditions.find(state, "I49")
+    recounted = (conditions.resolved(standing, "recount", event.by),) if standing else ()
+    if missing:
+        detail = {"left": str(event.left), "missing" if missing > 0 else "extra": str(abs(missing))}
+        return (*recounted, *conditions.raised(state, "I49", detail))
+    if _reason(shoe) != "cut_card":
+        authorise(event.by, Who.PIT)
+    return (*recounted, *closed(state, event.left, event.by))
+
+
+def closed(state: State, left: int, by: tuple[str, ...]) -> tuple[Fact, ...]:
+    shoe, profile = shoe_of(state), _next_profile(state)
+    tally, reason = counts(shoe), _reason(shoe)
+    fact = f.ShoeClosed(
+        shoe=shoe.number,
+        reason=reason,
+        dealt=tally.dealt,
+        burned=tally.burned,
+        left=left,
+        rounds=shoe.counted,
+        misreads=shoe.misreads,
+        by=by,
+        then=Phase.PREPARING,
+        step=profile.shoe_steps[0],
+    )
+    return (fact, _table_closed(state)) if reason == "day_end" else (fact,)
+
+
+def _reason(shoe: Shoe) -> str:
+    return shoe.end or "cut_card"

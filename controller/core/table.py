@@ -1,0 +1,304 @@
+"""The centre. `decide` says what an event makes of a table; `TABLE` says it for every phase.
+
+How to read it: an event arrives; its row and the phase's column name a cell; the cell's handler returns facts, and
+those change the state (`state.evolve`). Three things come before the phase has its say, in this order:
+
+1. the card ledger, the link and faults are recorded whatever stands (rows with one cell for every phase);
+2. what stands (`conditions.py`) may hold a card back from its place, or bar START and CONFIRM (`held`);
+3. only then the phase's own cell.
+
+After the handler, `_settle` lets follow what its facts made possible: a condition that has ended, a card that
+waited, a betting that opens by itself. Nothing else in the program decides anything about the game.
+
+Rule 1: a missing cell is a failing test. Rule 2: a handler yields only the facts its cell names. Rule 3: no clock is
+read here; `due` says when core wants to hear `Elapsed`. The diagram in ARCHITECTURE.md is drawn from this table.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from . import betting, conditions, dealing, resolving, shoe, upkeep
+from . import events as e
+from . import facts as f
+from .conditions import Refused
+from .events import Event
+from .facts import Fact, Phase, Stops
+from .profile import Opens
+from .state import State, evolve
+
+Handler = Callable[[State, Any], tuple[Fact, ...]]
+
+
+class Cell(NamedTuple):
+    """A handler, the facts it may yield, and from which strength on a standing condition refuses it."""
+
+    handler: Handler
+    yields: frozenset[type[Fact]] = frozenset()
+    held: Stops | None = None
+
+    def ask(self, state: State, event: Event) -> tuple[Fact, ...]:
+        if self.held is not None and (standing := conditions.bars(state, self.held)):
+            raise Refused("held", code=standing.code)
+        facts = self.handler(state, event)
+        assert self.yields.issuperset(map(type, facts)), "a cell yields only what it names"
+        return facts
+
+
+def decide(state: State, event: Event) -> tuple[Fact, ...]:
+    """What the event makes of the table. Raises `Refused` where a person asks for what cannot be now.
+
+    Deadlines up to `event.at` must have fired (`play` sees to it).
+    """
+    facts = TABLE[state.phase][type(event)].ask(state, event)
+    return facts if _is_settled(state, facts) else _settle(state, event, facts)
+
+
+def due(state: State) -> int | None:
+    """When core wants to hear `Elapsed`, monotonic ns; None while it waits for nothing."""
+    return state.deadlines[0].at if state.deadlines else None
+
+
+def play(state: State, event: Event) -> Iterator[tuple[Event, tuple[Fact, ...], State]]:
+    """What an event comes to, step by step: the deadlines before it, then itself. The loop and every test use this.
+
+    A `Refused` is raised in its turn: what was yielded before it has happened.
+    """
+    if type(event) is not e.Restarted:  # the deadlines of another run of the machine mean nothing
+        at = due(state)
+        if at is not None and at <= event.at and type(event) is not e.Elapsed:
+            time = e.Elapsed(event.at)
+            facts = decide(state, time)
+            state = fold(state, facts)
+            yield time, facts, state
+    facts = decide(state, event)
+    yield event, facts, fold(state, facts)
+
+
+def fold(state: State, facts: tuple[Fact, ...]) -> State:
+    for fact in facts:
+        state = evolve(state, fact)
+    return state
+
+
+# --- what follows from facts ------------------------------------------------------------------------------
+
+_FOLLOWS_MAX = 64  # far above the longest chain (a shoe's worth of waiting cards is at most a handful)
+_QUIET = (f.CardDealt, f.CardBurned, f.RoundCompleted, f.RoundDealt)
+
+
+def _is_settled(state: State, facts: tuple[Fact, ...]) -> bool:
+    """Whether nothing can follow; the ordinary card takes this way out, everything else asks `_follows`."""
+    if not facts:
+        return True
+    if state.conditions or state.shoe is None or state.shoe.waiting or type(facts[-1]) not in _QUIET:
+        return False
+    return state.procedure.open_betting is not Opens.AUTO
+
+
+def _settle(state: State, event: Event, facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    after = fold(state, facts)
+    for _ in range(_FOLLOWS_MAX):
+        more = _follows(after, event)
+        if not more:
+            return facts
+        facts += more
+        after = fold(after, more)
+    raise AssertionError("what follows from an event must end")
+
+
+def _follows(state: State, event: Event) -> tuple[Fact, ...]:
+    """The next thing that the state itself asks for; empty when it asks for nothing."""
+    if ended := conditions.over(state):
+        return ended
+    card = upkeep.known(state, event.at)
+    if card and (facts := _place(state, card)):
+        return facts
+    round_ = state.round
+    if state.phase is Phase.DEALING and round_ and round_.next is None and not conditions.cards_held(state):
+        return dealing.result(state, event.at, round_)
+    opens = state.procedure.open_betting is Opens.AUTO and state.phase is Phase.READY
+    if opens and not conditions.bars(state, Stops.ROUNDS):
+        return betting.open_stage(state, event.at, 0)
+    if type(event) is e.Elapsed and (facts := upkeep.elapsed(state, event)):
+        return facts
+    return upkeep.arm_reading(state, event.at)
+
+
+# --- the card ledger: what a scan or a movement is, before it has a place -------------------------------------
+
+
+def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
+    out = upkeep.moved(state, event)
+    if conditions.cards_held(state):
+        return out
+    n = state.shoe.out + 1 if state.shoe else 0
+    return (*out, *_place(state, e.CardUnseen(event.at, n)))
+
+
+def _scanned(state: State, event: e.CardScanned) -> tuple[Fact, ...]:
+    shoe, held = state.shoe, conditions.cards_held(state)
+    assert shoe is not None
+    if not (held or shoe.waiting or shoe.unread or state.procedure.sensors):  # one scan is one card: the next number
+        read = upkeep.how_read(state) if state.conditions else "scan"
+        return _place(state, e.CardKnown(event.at, len(shoe.fates) + 1, event.card, read))
+    numbered = upkeep.numbered(state, event)
+    if numbered is None:
+        return upkeep.duplicate(state)
+    n, out_at = numbered
+    if n > shoe.out and (held or upkeep.waits_behind(state, n)):
+        return (f.CardOut(n, event.at), f.CardRead(n, event.card))
+    if held or upkeep.has_fate(state, n) or upkeep.waits_behind(state, n):
+        return (f.CardRead(n, event.card),)
+    return _place(state, e.CardKnown(out_at, n, event.card, upkeep.how_read(state)))
+
+
+def _place(state: State, card: e.CardKnown | e.CardUnseen) -> tuple[Fact, ...]:
+    return TABLE[state.phase][type(card)].ask(state, card)
+
+
+def _resolved(state: State, event: e.ResolveAsked) -> tuple[Fact, ...]:
+    facts = resolving.resolve(state, event)
+    if event.choice != "manual":
+        return facts
+    return (*facts, *_place(state, resolving.keyed(state, event)))
+
+
+def _not_now(state: State, event: Event) -> tuple[Fact, ...]:
+    raise Refused("not_now")
+
+
+def _nothing(state: State, event: Event) -> tuple[Fact, ...]:
+    return ()
+
+
+def _evidence(state: State, event: e.CardUnread) -> tuple[Fact, ...]:
+    return (f.ScanFailed(event.raw),)
+
+
+# --- the table ------------------------------------------------------------------------------------------------
+
+_RAISES = (f.IrregularityRaised, f.StaffCalled)
+_COMPLETES = (f.RoundDealt, f.RoundCompleted)
+_DEALS = (f.CardDealt, *_COMPLETES, f.BettingOpened, *_RAISES)
+_VOIDS = (f.RoundVoided, f.RoundCancelled, *_RAISES)
+_KEEPS = (f.CardOut, f.CardRead)
+_CUTS = (f.CutCardDrawn, *_RAISES)
+_CLOSES = (f.BettingClosed, *_RAISES)
+
+
+def _cell(handler: Handler, *yields: type[Fact], held: Stops | None = None) -> Cell:
+    return Cell(handler, frozenset(yields), held)
+
+
+def _any(*cells: Cell) -> tuple[Cell, ...]:
+    """One cell for every phase."""
+    return cells * len(Phase)
+
+
+___ = _cell(_nothing)
+no = _cell(_not_now)
+
+_open = _cell(betting.start, f.BettingOpened, held=Stops.ROUNDS)
+_short = _cell(shoe.start_in_burn, *_RAISES)
+
+_day = _cell(shoe.open_table, f.TableOpened)
+_step = _cell(shoe.confirm_step, f.ShoeStepDone, f.ShoeOpened)
+_burns = _cell(shoe.confirm_burn, f.CardBurned, *_RAISES, held=Stops.CARDS)
+_lacks = _cell(dealing.confirm_in_deal, *_RAISES, held=Stops.CARDS)
+_result = _cell(dealing.confirm_result, f.RoundCompleted, held=Stops.CARDS)
+_count = _cell(shoe.confirm_left, f.ShoeClosed, f.TableClosed, f.IrregularityResolved, *_RAISES)
+_back = _cell(dealing.take_back, f.CardCorrected, held=Stops.CARDS)
+
+_early = _cell(betting.close_early, f.BettingClosed)
+_void = _cell(resolving.void_round, *_VOIDS)
+_day_ld = _cell(shoe.open_and_load, f.TableOpened, f.ShoeOpened)
+_load = _cell(shoe.load, f.ShoeOpened)
+_left = _cell(shoe.count_left, f.ShoeClosed, f.TableClosed, f.IrregularityResolved, *_RAISES)
+_day_end = _cell(shoe.close_table, f.TableClosed)
+_end_now = _cell(shoe.end_now, f.ShoeEndQueued)
+_end_aft = _cell(shoe.end_after_round, f.ShoeEndQueued)
+
+_scan = _cell(
+    _scanned, f.CardOut, f.CardRead, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, *_DEALS
+)  # fmt: skip
+_move = _cell(_moved, f.CardOut, f.CardBurned, f.CardLeft, *_CLOSES)
+_blind = _cell(upkeep.unread, f.ScanFailed, *_RAISES)
+_alien = _cell(upkeep.unknown, f.ScanFailed, *_RAISES)
+_noted = _cell(_evidence, f.ScanFailed)
+
+_burn_k = _cell(shoe.burn_known, f.CardBurned, f.CardRead)
+_ready_k = _cell(dealing.begin, f.RoundBegun, *_KEEPS, *_DEALS)
+_early_k = _cell(dealing.early_known, *_KEEPS, *_CLOSES)
+_first_k = _cell(dealing.first_card, *_KEEPS, *_DEALS)
+_next_k = _cell(dealing.next_card, *_KEEPS, *_DEALS)
+_extra_k = _cell(dealing.extra_known, *_KEEPS, *_RAISES)
+_rest = _cell(shoe.draw_left, f.CardLeft)
+_burn_u = _cell(shoe.burn_unseen, f.CardBurned)
+_ready_u = _cell(dealing.unseen_in_ready, *_RAISES)
+_early_u = _cell(dealing.early_unseen, *_CLOSES)
+_turn_u = _cell(dealing.unseen_in_turn, *_RAISES)
+_extra_u = _cell(dealing.extra_unseen, *_RAISES)
+
+_cut_burn = _cell(shoe.cut_in_burn, *_CUTS)
+_cut_rdy = _cell(shoe.cut_in_ready, f.ShoeEndQueued, *_CUTS)
+_cut_1st = _cell(shoe.cut_before_first, f.RoundCancelled, *_CUTS)
+_cut_rnd = _cell(shoe.cut_in_round, *_CUTS)
+_cut_res = _cell(shoe.cut_in_result, *_CUTS)
+
+_RESOLVES = _cell(
+    _resolved, f.IrregularityResolved, f.CardOut, f.CardRead, f.CardDiscarded, f.CardBurned, f.CardSetAside,
+    f.RoundBegun, f.BurnEnded, f.ShoeEndQueued, f.ShoeClosed, f.TableClosed, *_DEALS, *_VOIDS,
+)  # fmt: skip
+_RESTARTS = _cell(upkeep.restarted, f.TableStarted, f.RoundCancelled, *_CLOSES)
+_ELAPSES = _cell(
+    upkeep.elapsed,
+    f.BettingClosed,
+    f.DrawCalled,
+    f.RoundCancelled,
+    f.RoundCompleted,
+    f.TimerSet,
+    f.TimerSpent,
+    *_RAISES,
+)
+
+# fmt: off
+_GRID: dict[type[Event], tuple[Cell, ...]] = {
+    #                  closed   preparing  burning    ready     betting   closing   dealing   result    unloading
+    e.StartPressed:   (no,      no,        _short,    _open,    no,       no,       no,       no,       no),
+    e.ConfirmPressed: (_day,    _step,     _burns,    no,       no,       no,       _lacks,   _result,  _count),
+    e.ConfirmHeld:    (no,      no,        no,        no,       no,       no,       _back,    _back,    no),
+    e.CloseAsked:     (no,      no,        no,        no,       _early,   no,       no,       no,       no),
+    e.VoidAsked:      (no,      no,        no,        no,       _void,    _void,    _void,    _void,    no),
+    e.LoadAsked:      (_day_ld, _load,     no,        no,       no,       no,       no,       no,       no),
+    e.LeftCounted:    (no,      no,        no,        no,       no,       no,       no,       no,       _left),
+    e.EndShoeAsked:   (no,      _day_end,  _end_now,  _end_now, _end_aft, _end_aft, _end_aft, _end_aft, no),
+
+    e.CardScanned:    (___,     ___,       _scan,     _scan,    _scan,    _scan,    _scan,    _scan,    _scan),
+    e.CardMoved:      (___,     ___,       _move,     _move,    _move,    _move,    _move,    _move,    _move),
+    e.CardUnread:     (_noted,  _noted,    _blind,    _blind,   _blind,   _blind,   _blind,   _blind,   _noted),
+    e.CodeUnknown:    (_noted,  _noted,    _alien,    _alien,   _alien,   _alien,   _alien,   _alien,   _noted),
+    e.CardKnown:      (___,     ___,       _burn_k,   _ready_k, _early_k, _first_k, _next_k,  _extra_k, _rest),
+    e.CardUnseen:     (___,     ___,       _burn_u,   _ready_u, _early_u, _turn_u,  _turn_u,  _extra_u, _rest),
+    e.CutCardSeen:    (___,     ___,       _cut_burn, _cut_rdy, _cut_1st, _cut_1st, _cut_rnd, _cut_res, ___),
+
+
+    # recorded whatever stands, in every phase
+    e.CallPressed:    _any(_cell(upkeep.call, f.StaffCalled, f.CallEnded)),
+    e.ResolveAsked:   _any(_RESOLVES),
+    e.MouthChanged:   _any(_cell(upkeep.mouth, f.MouthSeen)),
+    e.LinkChanged:    _any(_cell(upkeep.link, f.LinkWentUp, f.LinkWentDown, *_RAISES)),
+    e.Receipt:        _any(_cell(betting.receipt, f.DrawCalled)),
+    e.BacklogChanged: _any(_cell(upkeep.backlog, f.IrregularityResolved, *_RAISES)),
+    e.FaultSeen:      _any(_cell(upkeep.fault, f.FaultRaised, f.StaffCalled)),
+    e.FaultGone:      _any(_cell(upkeep.fault_gone, f.FaultCleared)),
+    e.JournalMade:    _any(_cell(upkeep.journal_made, f.JournalOpened)),
+    e.Configured:     _any(_cell(upkeep.configured, f.ConfigActivated)),
+    e.Restarted:      _any(_RESTARTS),
+    e.Stopped:        _any(_cell(upkeep.stopped, f.TableStopped)),
+    e.Elapsed:        _any(_ELAPSES),
+}
+# fmt: on
+
+TABLE: dict[Phase, dict[type[Event], Cell]] = {
+    phase: {event: cells[column] for event, cells in _GRID.items()} for column, phase in enumerate(Phase)
+}

@@ -1,0 +1,280 @@
+"""What is recorded whatever stands: card numbers and readings, the link, faults, time and restarts."""
+
+from . import betting, conditions, dealing, events
+from . import facts as f
+from .facts import Deadline, Fact, Phase, Timer
+from .profile import Confirms, Opens
+from .shoe import after_round, shoe_of
+from .state import Condition, Fate, Shoe, State
+
+MILLISECOND = 1_000_000
+NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEALING})
+
+
+# --- numbers and readings: movement and scan pair by order ---------------------------------------------
+
+
+def moved(state: State, event: events.CardMoved) -> tuple[Fact, ...]:
+    return (f.CardOut(shoe_of(state).out + 1, event.at),)
+
+
+def numbered(state: State, event: events.CardScanned) -> tuple[int, int] | None:
+    """The number of the card that was scanned, and when it left; None: it is no new card (I04)."""
+    shoe = shoe_of(state)
+    if shoe.aside is not None and state.phase is Phase.CLOSING and not shoe.unread:
+        return shoe.aside, event.at
+    if shoe.unread:
+        n = shoe.unread[0]
+        return n, shoe.out_at if n == shoe.out else event.at
+    return None if state.procedure.sensors else (shoe.out + 1, event.at)
+
+
+def has_fate(state: State, n: int) -> bool:
+    """Whether the card that was read has its place already: a burned card's scan comes after its movement."""
+    shoe = shoe_of(state)
+    return n <= shoe.out and shoe.fate(n) is not Fate.PENDING
+
+
+def waits_behind(state: State, n: int) -> bool:
+    """Whether an earlier card still waits for its place."""
+    shoe = shoe_of(state)
+    return (
+        any(m < n and m != shoe.aside and not conditions.about(state, m) for m in shoe.waiting)
+        if shoe.waiting
+        else False
+    )
+
+
+def how_read(state: State) -> str:
+    """`rescan` where a reading of this card had failed or was taken back, else `scan`."""
+    if conditions.find(state, "I01") or conditions.find(state, "I02"):
+        return "rescan"
+    return "rescan" if shoe_of(state).unread and not state.procedure.sensors else "scan"
+
+
+def duplicate(state: State) -> tuple[Fact, ...]:
+    """A scan without a movement: the same card seen again (I04). Never told by its code: equal neighbours are legal."""
+    if state.phase is Phase.UNLOADING or conditions.find(state, "I04"):
+        return ()
+    return conditions.raised(state, "I04")
+
+
+def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
+    """The scanner could not read: a misread where a card is awaited, evidence anywhere (D8, I01)."""
+    failed = f.ScanFailed(event.raw)
+    if not _awaits_card(state) or conditions.find(state, "I01") or conditions.find(state, "I02"):
+        return (failed,)
+    pending = pending_unread(shoe_of(state))
+    if state.procedure.sensors and not pending:
+        return (failed,)
+    return (failed, *conditions.raised(state, "I01", _which(state, pending)))
+
+
+def unknown(state: State, event: events.CodeUnknown) -> tuple[Fact, ...]:
+    """A clean code of no card of ours (I06): a joker, another set, somebody's label."""
+    failed = f.ScanFailed(event.raw)
+    if state.shoe is None or state.phase is Phase.UNLOADING or conditions.find(state, "I06"):
+        return (failed,)
+    pending = pending_unread(state.shoe)
+    return (failed, *conditions.raised(state, "I06", _which(state, pending)))
+
+
+def pending_unread(shoe: Shoe) -> list[int]:
+    return [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING]
+
+
+def _awaits_card(state: State) -> bool:
+    if state.phase is Phase.READY:
+        return state.procedure.open_betting is Opens.NONE
+    if state.phase is Phase.DEALING:
+        return state.round is not None and state.round.next is not None
+    return state.phase in (Phase.BURNING, Phase.CLOSING)
+
+
+def _which(state: State, pending: list[int]) -> dict[str, str]:
+    """The card that was not read: its number, where a movement gave it one, and its slot."""
+    detail = {"n": str(pending[0])} if pending else {}
+    slot = "burn" if state.phase is Phase.BURNING else state.round.next if state.round else "P1"
+    return detail | {"slot": str(slot)} if slot else detail
+
+
+def not_read(state: State) -> tuple[Fact, ...]:
+    """The window of the oldest movement without a scan is over (I01); with others behind it, I02."""
+    pending = pending_unread(shoe_of(state)) if state.shoe else []
+    spent = f.TimerSpent(Timer.READ)
+    if not pending or not _awaits_card(state):
+        return (spent,)
+    code = "I01" if len(pending) == 1 else "I02"
+    if conditions.find(state, code):
+        return (spent,)
+    return conditions.raised(state, code, _which(state, pending))
+
+
+def arm_reading(state: State, at: int) -> tuple[Fact, ...]:
+    """A card waits for its scan and no window is open for it."""
+    if not state.procedure.sensors or state.shoe is None or not _awaits_card(state):
+        return ()
+    if any(d.timer is Timer.READ for d in state.deadlines) or not pending_unread(state.shoe):
+        return ()
+    if conditions.find(state, "I01") or conditions.find(state, "I02") or conditions.cards_held(state):
+        return ()
+    return (f.TimerSet(Timer.READ, at + state.procedure.read_window_ms * MILLISECOND),)
+
+
+def known(state: State, at: int) -> events.CardKnown | events.CardUnseen | None:
+    """The oldest card that waits for its place and for nothing else."""
+    shoe = state.shoe
+    if shoe is None or conditions.cards_held(state):
+        return None
+    n = next((n for n in shoe.waiting if n != shoe.aside), None)
+    if n is None or conditions.about(state, n):
+        return None
+    card = shoe.face(n)
+    out_at = shoe.out_at if n == shoe.out else at
+    return events.CardUnseen(out_at, n) if card is None else events.CardKnown(out_at, n, card, "scan")
+
+
+# --- the mouth, the link, faults ------------------------------------------------------------------------
+
+
+def mouth(state: State, event: events.MouthChanged) -> tuple[Fact, ...]:
+    shoe = state.shoe
+    if shoe is None or shoe.present == event.present:
+        return ()
+    empty_at = None if event.present else event.at + state.procedure.empty_ms * MILLISECOND
+    return (f.MouthSeen(event.present, empty_at),)
+
+
+def empty(state: State) -> tuple[Fact, ...]:
+    """The mouth stayed empty with a slot open (I23)."""
+    spent = f.TimerSpent(Timer.EMPTY)
+    if state.round is None or state.round.next is None or state.phase not in (Phase.CLOSING, Phase.DEALING):
+        return (spent,)
+    return (spent,) if conditions.find(state, "I23") else (spent, *conditions.raised(state, "I23"))
+
+
+def link(state: State, event: events.LinkChanged) -> tuple[Fact, ...]:
+    if event.up:
+        return () if state.link.up else (f.LinkWentUp(),)
+    if not state.link.up and state.link.reason == event.reason:
+        return ()
+    begun = state.link.up and state.round is not None and bool(state.round.numbers)
+    return (f.LinkWentDown(event.reason), *(conditions.raised(state, "I32") if begun else ()))
+
+
+def backlog(state: State, event: events.BacklogChanged) -> tuple[Fact, ...]:
+    standing = conditions.find(state, "I34")
+    if event.high and standing is None:
+        return conditions.raised(state, "I34", {"depth": str(event.depth)})
+    if not event.high and standing is not None:
+        return (conditions.resolved(standing, "automatic"),)
+    return ()
+
+
+def fault(state: State, event: events.FaultSeen) -> tuple[Fact, ...]:
+    if _fault(state, event.code, event.part):
+        return ()
+    row = conditions.row(event.code)
+    raised = f.FaultRaised(event.code, event.part, event.text, row.stops, row.exits)
+    return (raised, f.StaffCalled(())) if row.calls and not state.called else (raised,)
+
+
+def fault_gone(state: State, event: events.FaultGone) -> tuple[Fact, ...]:
+    return tuple(f.FaultCleared(c.code, c.part, c.raised, event.by) for c in _fault(state, event.code, event.part))
+
+
+def _fault(state: State, code: str, part: str) -> list[Condition]:
+    return [c for c in state.conditions if c.code == code and c.part == part]
+
+
+def call(state: State, event: events.CallPressed) -> tuple[Fact, ...]:
+    return (f.CallEnded(event.by),) if state.called else (f.StaffCalled(event.by),)
+
+
+# --- the program ----------------------------------------------------------------------------------------
+
+
+def journal_made(state: State, event: events.JournalMade) -> tuple[Fact, ...]:
+    return (
+        f.JournalOpened(
+            event.reason,
+            event.publickey,
+            event.previous_generation,
+            event.previous_seqno,
+            event.previous_hash,
+        ),
+    )
+
+
+def configured(state: State, event: events.Configured) -> tuple[Fact, ...]:
+    same = (event.hash, event.procedure, event.profile) == (state.confighash, state.procedure, state.profile)
+    if same:
+        return ()
+    return (f.ConfigActivated(event.hash, event.changes, event.by, event.procedure, event.profile),)
+
+
+def stopped(state: State, event: events.Stopped) -> tuple[Fact, ...]:
+    return (f.TableStopped(event.reason),)
+
+
+def restarted(state: State, event: events.Restarted) -> tuple[Fact, ...]:
+    """Every deadline ends or is renewed; inside a round the cards known are confirmed against the felt (I35)."""
+    deadlines = _renewed(state, event)
+    started = f.TableStarted(event.version, event.boot, event.clean, event.confighash, deadlines)
+    return (started, *_missed_deadline(state, deadlines, event), *_recovery(state))
+
+
+def _renewed(state: State, event: events.Restarted) -> tuple[Deadline, ...]:
+    round_, procedure = state.round, state.procedure
+    if round_ is None:
+        return ()
+    if (
+        round_.betting
+        and state.phase is Phase.BETTING
+        and state.boot == event.boot
+        and round_.betting.closes_at > event.at
+    ):
+        return (Deadline(round_.betting.closes_at, Timer.BETTING),)
+    if round_.betting and state.phase is Phase.CLOSING and not round_.betting.draw:
+        return (Deadline(event.at + procedure.link_grace_seconds * betting.SECOND, Timer.GRACE),)
+    if state.phase is Phase.RESULT and procedure.confirm_result is not Confirms.NONE:
+        return (Deadline(event.at + procedure.remind_seconds * betting.SECOND, Timer.REMIND),)
+    return ()
+
+
+def _missed_deadline(state: State, renewed: tuple[Deadline, ...], event: events.Restarted) -> tuple[Fact, ...]:
+    """The betting's end passed unseen: nobody heard "no más apuestas", so its stakes go back (F2, F4)."""
+    round_ = state.round
+    if state.phase is not Phase.BETTING or round_ is None or renewed:
+        return ()
+    if round_.numbers:
+        return betting.close(state, "timer", event.at)
+    return (f.RoundCancelled(round_.number, "restart", (), after_round(state, round_.number)),)
+
+
+def _recovery(state: State) -> tuple[Fact, ...]:
+    round_ = state.round
+    open_work = state.phase in (Phase.BURNING, Phase.CLOSING, Phase.DEALING, Phase.RESULT)
+    if not (open_work or (round_ is not None and round_.numbers)) or conditions.find(state, "I35"):
+        return ()
+    return conditions.raised(state, "I35")
+
+
+def elapsed(state: State, event: events.Elapsed) -> tuple[Fact, ...]:
+    """The earliest deadline that is due, once; `decide` asks again until none is."""
+    deadline = next((d for d in state.deadlines if d.at <= event.at), None)
+    if deadline is None:
+        return ()
+    match deadline.timer:
+        case Timer.BETTING:
+            return betting.time_is_up(state, deadline.at)
+        case Timer.GRACE:
+            return betting.no_answer(state)
+        case Timer.READ:
+            return not_read(state)
+        case Timer.CONFIRM:
+            return dealing.auto_confirm(state)
+        case Timer.REMIND:
+            return dealing.remind(state, deadline.at)
+        case Timer.EMPTY:
+            return empty(state)
