@@ -7,6 +7,7 @@ import ast
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def imported(module: str, tree: ast.Module) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+@cache
 def libraries() -> tuple[str, ...]:
     """The third-party libraries to which the contracts give a home."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
