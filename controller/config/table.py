@@ -1,0 +1,212 @@
+"""What the keys of table.yaml must be to each other and to this machine: devices, pins, codes, transports (DESIGN 8).
+
+Says nothing of whether a device is there: that is found out by opening it.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from controller.core.cards import DECK, Card
+from controller.core.profile import Opens
+
+from .check import Check, Findings
+from .models import CodeTable, Config, Section
+
+# What each driver cannot do without: group, driver, keys.
+_NEEDS = (
+    ("scanner", ("serial", "hid"), ("port",)),
+    ("shoe", ("gpio",), ("exit_inner",)),
+    ("shoe", ("head",), ("port",)),
+    ("lamps", ("gpio",), ("timer", "red")),
+    ("buzzer", ("gpio",), ("pin",)),
+    ("buttons", ("gpio",), ("start", "confirm", "call")),
+)
+_PINS = {
+    "shoe": ("exit_inner", "exit_outer", "cut", "lid", "present"),
+    "lamps": ("timer", "red", "call"),
+    "buzzer": ("pin",),
+    "buttons": ("start", "confirm", "call", "key"),
+}
+_SPI_PINS = {7: "CE1", 8: "CE0", 9: "MISO", 10: "MOSI", 11: "SCLK"}
+_UART = re.compile(r"/dev/(serial[01]|ttyS0|ttyAMA[0-9]+)")  # the header's own UART under its names on a Pi
+_TLS_PORT = 8883  # the registered port of MQTT over TLS
+
+
+def _primary(config: Config) -> Findings:
+    casino = config.casino
+    if getattr(casino, casino.primary) is None:
+        example = {"mqtt": "{host: …}", "serial": "{port: …}", "file": "{path: …}"}[casino.primary]
+        text = (
+            f"primary is {casino.primary}, which is not set up: add {casino.primary}: {example} here, or name another"
+        )
+        yield ("casino", "primary"), text
+    if config.procedure.open_betting is Opens.SERVER and not casino.command_keys:
+        text = "open_betting is server, but without casino.command_keys the table obeys no server: add its key"
+        yield ("procedure", "open_betting"), text
+
+
+def _mqtt(config: Config) -> Findings:
+    mqtt = config.casino.mqtt
+    if mqtt is None:
+        return
+    where = ("casino", "mqtt")
+    if mqtt.tls is None and mqtt.port == _TLS_PORT:
+        yield (
+            (*where, "port"),
+            f"port {_TLS_PORT} speaks TLS: add tls: {{ca: …}}, or give the port without it, as a rule 1883",
+        )
+    if mqtt.tls is not None and (mqtt.tls.cert is None) != (mqtt.tls.key is None):
+        yield (*where, "tls"), "cert and key go together: give both, or neither"
+    if mqtt.password_file is not None and mqtt.username is None:
+        yield (*where, "password_file"), "a password needs a username: add it"
+
+
+def _command_keys(config: Config) -> Findings:
+    keys = [key.keyid for key in config.casino.command_keys]
+    for index, keyid in enumerate(keys):
+        if keyid in keys[:index]:
+            yield ("casino", "command_keys", index, "keyid"), f"{keyid} is listed twice: keep one"
+
+
+def _needs(config: Config) -> Findings:
+    for group, drivers, keys in _NEEDS:
+        section: Section = getattr(config, group)
+        driver = getattr(section, "driver")  # noqa: B009 - not every Section has one
+        for key in keys:
+            if driver in drivers and getattr(section, key) in (None, ()):
+                yield (group, "driver"), _needed(group, driver, key, section)
+    display = config.display
+    if display.driver != "none" and display.interface == "spi":
+        for key in ("dc", "reset"):
+            if getattr(display, key) is None:
+                yield ("display", "interface"), _needed("display", "spi", key, display)
+
+
+def _needed(group: str, driver: str, key: str, section: Section) -> str:
+    return f"{group} with {driver} needs {key}: {type(section).model_fields[key].description}"
+
+
+def _codes(config: Config) -> Findings:
+    scanner = config.scanner
+    if scanner.cut_code == scanner.noread_code:
+        yield ("scanner", "noread_code"), f"{scanner.noread_code} is the cut_code too: a code can only mean one thing"
+    if not isinstance(scanner.codes, CodeTable):
+        return
+    where = ("scanner", "codes", "table")
+    for code, name in scanner.codes.table.items():
+        try:
+            Card.parse(name)
+        except ValueError as error:
+            yield (*where, code), str(error)
+        for key in ("cut_code", "noread_code"):
+            if code == getattr(scanner, key):
+                yield (*where, code), f"{code} is scanner.{key} too: a code can only mean one thing"
+    missing = [str(card) for card in DECK if card not in scanner.codes.table.values()]
+    if missing:
+        yield where, "these cards have no code: " + " ".join(missing)
+
+
+def _ports(config: Config) -> Findings:
+    """A serial line carries one device."""
+    users: dict[str, str] = {}
+    for where, port in _used_ports(config):
+        name = ".".join(where)
+        if port in users:
+            yield where, f"{port} is {users[port]} already: one device a line"
+        users.setdefault(port, name)
+
+
+def _used_ports(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
+    if config.scanner.driver != "none" and config.scanner.port is not None:
+        yield ("scanner", "port"), config.scanner.port
+    if config.shoe.driver == "head" and config.shoe.port is not None:
+        yield ("shoe", "port"), config.shoe.port
+    if config.casino.serial is not None:
+        yield ("casino", "serial", "port"), config.casino.serial.port
+
+
+def _pins(config: Config) -> Findings:
+    """A pin has one use, and none that the board needs itself."""
+    reserved = _reserved(config)
+    users: dict[int, str] = {}
+    for where, pin in _used_pins(config):
+        name = ".".join(map(str, where))
+        if pin in reserved:
+            yield where, f"pin {pin} of {name} is taken by {reserved[pin]}: choose another"
+        if pin in users:
+            yield where, f"pin {pin} of {name} is {users[pin]} already: one use a pin"
+        users.setdefault(pin, name)
+
+
+def _reserved(config: Config) -> dict[int, str]:
+    """The pins that something other than a lamp, button or sensor needs, and what."""
+    pins = dict.fromkeys((0, 1), "the board's ID EEPROM")
+    for where, port in _used_ports(config):
+        if _UART.fullmatch(port):  # a line of its own: an adapter on USB leaves these pins free
+            pins |= dict.fromkeys((14, 15), f"the board's UART ({'.'.join(where)})")
+    display = config.display
+    if display.driver != "none" and display.interface == "spi":
+        pins |= {pin: f"the display's SPI line {name} (display.interface)" for pin, name in _SPI_PINS.items()}
+    elif display.driver != "none" and display.bus == 1:
+        pins |= dict.fromkeys((2, 3), "the display's I²C line (display.interface)")
+    return pins
+
+
+def _used_pins(config: Config) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    for group, keys in _PINS.items():
+        section: Any = getattr(config, group)
+        for key in keys if section.driver == "gpio" else ():
+            pin = getattr(section, key)
+            if isinstance(pin, tuple):
+                yield from (((group, key, index), one) for index, one in enumerate(pin))
+            elif pin is not None:
+                yield (group, key), pin
+    display = config.display
+    if display.driver != "none" and display.interface == "spi":
+        yield from (
+            (("display", key), pin) for key, pin in (("dc", display.dc), ("reset", display.reset)) if pin is not None
+        )
+
+
+CHECKS = (
+    Check(("casino", "procedure"), _primary),
+    Check(("casino",), _mqtt),
+    Check(("casino",), _command_keys),
+    Check((), _needs),
+    Check(("scanner",), _codes),
+    Check((), _ports),
+    Check((), _pins),
+)
+
+SOUND: dict[str, Any] = {
+    "table": {"id": "X"},
+    "profile": "x",
+    "casino": {"primary": "file", "file": {"path": "/x"}},
+}
+
+
+def is_installed(module: str) -> bool:
+    """Whether this Python can import a module; imports at most the packages around it."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def packages(config: Config, installed: Callable[[str], bool]) -> Findings:
+    """The packages that the chosen devices need and that are not here (DESIGN 3): each with what to install."""
+    extra = "install the extra: pip install 'baccarat-table-controller[{}]'"
+    lines = [group for group in ("lamps", "buzzer", "buttons") if getattr(config, group).driver == "gpio"]
+    factory = config.gpio.pin_factory
+    if lines and not installed("gpiozero"):
+        yield (lines[0], "driver"), "driver gpio needs the package gpiozero: " + extra.format("pi")
+    if lines and factory == "rpigpio" and not installed("RPi.GPIO"):
+        yield ("gpio", "pin_factory"), "rpigpio needs the package RPi.GPIO: " + extra.format("rpigpio")
+    if lines and factory == "gpiod" and not installed("gpiod"):
+        yield ("gpio", "pin_factory"), "gpiod needs the package gpiod: " + extra.format("pi")
+    if config.shoe.driver == "gpio" and factory != "mock" and not installed("gpiod"):
+        yield ("shoe", "driver"), "driver gpio needs the package gpiod: " + extra.format("pi")
+    if config.display.driver != "none" and not installed("luma.oled"):
+        yield ("display", "driver"), "the display needs the package luma.oled: " + extra.format("pi")
