@@ -134,4 +134,19 @@ class Journal(Outbox, Protocol):
     async def commit(self, rows: Sequence[Sealed]) -> None:
         """Makes the rows durable, all or none; JournalError when it could not, and then nothing was stored."""
 
+    @property
+    def ailing(self) -> str:
+        """Why no new round should begin on this disk, and what to do; empty while it is well."""
 
+
+class Clock(Protocol):
+    """Time, and who wakes the loop when core wants it (also a Source: it submits `Elapsed`)."""
+
+    def now(self) -> int:
+        """Monotonic nanoseconds."""
+
+    def wall(self, at: int) -> tuple[int, bool]:
+        """UTC nanoseconds at that monotonic instant, and whether the clock is synchronised."""
+
+    def wake_at(self, at: int | None) -> None:
+        """The next `Elapsed` is due then; None: none is."""

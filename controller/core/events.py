@@ -187,7 +187,6 @@ class Restarted(Event):
     """The program started. `boot` names this run of the machine: monotonic times of another boot mean nothing."""
 
     boot: str
-    clean: bool
     version: str
     confighash: str
 

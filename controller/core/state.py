@@ -128,6 +128,7 @@ class State(NamedTuple):
     profile: Profile | None = None  # the one for the next shoe
     confighash: str = ""
     boot: str = ""
+    clean: bool = True  # the program before this one said goodbye
     step: str | None = None  # the shoe step to do next, in preparing
     shoe: Shoe | None = None
     round: Round | None = None
@@ -263,11 +264,13 @@ def _table_started(state: State, fact: f.TableStarted) -> State:
     round_ = state.round
     if round_ and round_.betting and round_.betting.closed_at is not None:
         round_ = round_._replace(betting=round_.betting._replace(heard=True))
-    return state._replace(boot=fact.boot, round=round_, deadlines=fact.deadlines, link=Link(), called=False)
+    return state._replace(
+        boot=fact.boot, clean=False, round=round_, deadlines=fact.deadlines, link=Link(), called=False
+    )
 
 
 def _table_stopped(state: State, fact: f.TableStopped) -> State:
-    return state
+    return state._replace(clean=True)
 
 
 def _config_activated(state: State, fact: f.ConfigActivated) -> State:

@@ -220,7 +220,7 @@ def stopped(state: State, event: events.Stopped) -> tuple[Fact, ...]:
 def restarted(state: State, event: events.Restarted) -> tuple[Fact, ...]:
     """Every deadline ends or is renewed; inside a round the cards known are confirmed against the felt (I35)."""
     deadlines = _renewed(state, event)
-    started = f.TableStarted(event.version, event.boot, event.clean, event.confighash, deadlines)
+    started = f.TableStarted(event.version, event.boot, state.clean, event.confighash, deadlines)
     return (started, *_missed_deadline(state, deadlines, event), *_recovery(state))
 
 

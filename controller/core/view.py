@@ -72,6 +72,12 @@ def view(state: State) -> View:
     return View(state.phase, prompt, _lamps(state, top))
 
 
+def of_disk(state: State, key: str) -> View:
+    """The loop's own views: `wait` while a commit takes long (ESPERE), `stop` while it fails (ALTO: DISCO)."""
+    shown = view(state)
+    return View(state.phase, _prompt(f"disk.{key}", 2), Lamps(Pattern.HELD, call=shown.lamps.call))
+
+
 # --- which condition prompts ------------------------------------------------------------------------------
 
 

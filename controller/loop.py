@@ -1,0 +1,180 @@
+"""The heartbeat: decide, journal, evolve, show. Nothing is visible before it is durable.
+
+One task takes all waiting events, decides each on the state the one before left, commits them once and shows once.
+`submit` only puts an event in line. What the world sees is `state` and `view`: those of the last durable batch.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from . import feed
+from .core.conditions import Refused
+from .core.events import Event, FaultGone, FaultSeen
+from .core.facts import Fact, ShoeOpened
+from .core.state import State, evolve
+from .core.table import due, play
+from .core.view import View, of_disk, view
+from .ports import Clock, Journal, JournalError, Outcome, Panel, Sealed
+
+log = logging.getLogger(__name__)
+
+BATCH_MAX = 32  # events a commit: bounds how long a card waits behind others (DESIGN 2)
+SLOW_S = 1.0  # a commit longer than this is shown
+RETRY_S = 0.5
+DISK = ("disk", "journal")
+
+
+class Durable(NamedTuple):
+    """What a batch came to, for those who watch."""
+
+    facts: tuple[Fact, ...]
+    state: State
+    view: View
+
+
+class _Batch(NamedTuple):
+    rows: list[Sealed]
+    facts: tuple[Fact, ...]
+    state: State
+    chain: feed.Chain
+    answers: list[tuple["asyncio.Future[Outcome]", Outcome]]
+
+
+def recover(journal: Journal) -> State:
+    """The state that the journal holds: the last saved one, and the facts since. Asks no rule."""
+    saved, bodies = journal.recover()
+    state = State() if saved is None else feed.read_saved(saved)
+    for body in bodies:
+        for fact in feed.read_row(body).facts:
+            state = evolve(state, fact)
+    return state
+
+
+class Loop:
+    """Keeps one table. `panels` show it; `watchers` hear every durable batch (the control socket, the state topic)."""
+
+    def __init__(
+        self, *, journal: Journal, speaker: feed.Feed, clock: Clock, panels: Sequence[Panel], state: State
+    ) -> None:
+        row, row_hash = journal.last
+        seqno, message_hash = journal.last_message
+        assert state.seqno == seqno, "the state recovered is the journal's"
+        self.state = state
+        self.view = view(state)
+        self.watchers: list[Callable[[Durable], None]] = []
+        self._journal, self._speaker, self._clock, self._panels = journal, speaker, clock, panels
+        self._chain = feed.Chain(journal.generation, seqno, message_hash, row, row_hash)
+        self._queue: deque[tuple[Event, asyncio.Future[Outcome]]] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+        self.pulse = 0  # grows with every batch and every try of the disk: for the watchdog
+
+    def submit(self, event: Event) -> "asyncio.Future[Outcome]":
+        """Puts an event in line, at once and in order; resolves when it is durable, refused, or known as a repeat."""
+        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._queue.append((event, done))
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+        return done
+
+    @property
+    def busy(self) -> bool:
+        """Whether events wait, or are being made durable."""
+        return bool(self._queue) or self._waiting is None or self._waiting.done()
+
+    async def run(self) -> None:
+        """Until cancelled. An error of the program ends it: the journal is whole, and a restart recovers from it."""
+        self._show(self.view)
+        while True:
+            if not self._queue:
+                self._waiting = asyncio.get_running_loop().create_future()
+                await self._waiting
+            self.pulse += 1
+            batch = self._decide()
+            if batch.rows:
+                await self._make_durable(batch.rows)
+                self.state, self._chain, self.view = batch.state, batch.chain, view(batch.state)
+                self._clock.wake_at(due(self.state))
+                self._show(self.view)
+                for watcher in self.watchers:
+                    watcher(Durable(batch.facts, self.state, self.view))
+            for future, outcome in batch.answers:
+                if not future.done():
+                    future.set_result(outcome)
+
+    # --- decide -----------------------------------------------------------------------------------------
+
+    def _decide(self) -> _Batch:
+        batch = _Batch([], (), self.state, self._chain, [])
+        keys: set[tuple[str, str]] = set()
+        for _ in range(min(len(self._queue), BATCH_MAX)):
+            event, future = self._queue.popleft()
+            if event.key is not None and (event.key in keys or self._journal.seen(event.key)):
+                batch.answers.append((future, Outcome(repeated=True)))
+                continue
+            batch = self._play(batch, event, future)
+            if event.key is not None and batch.rows and batch.rows[-1].key == event.key:
+                keys.add(event.key)
+        return batch
+
+    def _play(self, batch: _Batch, event: Event, future: "asyncio.Future[Outcome]") -> _Batch:
+        """The event and the deadlines before it, sealed. Events without facts leave no row."""
+        told: tuple[Fact, ...] = ()
+        refused: tuple[str, dict[str, str]] | None = None
+        state, chain = batch.state, batch.chain
+        try:
+            for happened, facts, after in play(state, event):
+                if facts:
+                    saved = after if any(type(fact) is ShoeOpened for fact in facts) else None
+                    entry = feed.Entry(happened, facts, state, after, *self._clock.wall(happened.at), saved)
+                    row, chain = feed.seal(self._speaker, chain, entry)
+                    batch.rows.append(row)
+                told += facts
+                state = after
+        except Refused as answer:
+            refused = (answer.key, answer.values)
+            log.info("refused: %s %s %s", type(event).__name__, answer.key, answer.values)
+        batch.answers.append((future, Outcome(told, refused)))
+        return batch._replace(facts=batch.facts + told, state=state, chain=chain)
+
+    # --- make durable -----------------------------------------------------------------------------------
+
+    async def _make_durable(self, rows: list[Sealed]) -> None:
+        """Commits, and keeps at it: a disk that fails loses nothing, it only stops the table where it is."""
+        failed = ""
+        while True:
+            slow = asyncio.get_running_loop().call_later(SLOW_S, lambda: self._show(of_disk(self.state, "wait")))
+            try:
+                await self._journal.commit(rows)
+                break
+            except JournalError as error:
+                if str(error) != failed:
+                    failed = str(error)
+                    log.error("the journal could not commit: %s", failed)  # noqa: TRY400 - the text says what to do
+                self._show(of_disk(self.state, "stop"))
+            finally:
+                slow.cancel()
+            self.pulse += 1
+            await asyncio.sleep(RETRY_S)
+        if failed:
+            self.check_disk(failed)
+
+    def check_disk(self, failed: str = "") -> None:
+        """Raises or clears the disk's fault: one that failed, or is nearly full, lets no new round begin.
+
+        Called after a failure and every few seconds.
+        """
+        stands = any((c.code, c.part) == DISK for c in self.state.conditions)
+        ails = failed or self._journal.ailing
+        if ails and not stands:
+            self.submit(FaultSeen(self._clock.now(), *DISK, ails))
+        elif stands and not ails:
+            self.submit(FaultGone(self._clock.now(), *DISK))
+
+    # --- show -------------------------------------------------------------------------------------------
+
+    def _show(self, shown: View) -> None:
+        for panel in self._panels:
+            panel.show(shown)

@@ -1,0 +1,245 @@
+"""The parts list of a table: what stands in the configuration becomes objects, top to bottom, no cleverness.
+
+The only importer of adapters. Constructors do no I/O: a table that is built can be read and printed before it runs.
+"""
+
+import asyncio
+import logging
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from . import __version__, config, feed, keys
+from . import loop as heart
+from .adapters import publisher_mqtt
+from .adapters.clock import SystemClock
+from .adapters.journal_sqlite import JournalSqlite
+from .adapters.publisher_file import PublisherFile
+from .adapters.publisher_mqtt import PublisherMqtt
+from .adapters.scanner_serial import ScannerSerial
+from .config.models import Config, Mqtt
+from .core.codes import Codes
+from .core.events import Configured, JournalMade, Restarted
+from .core.profile import Procedure, Profile
+from .core.state import State
+from .ports import Journal, Panel, Publisher, Source
+
+log = logging.getLogger(__name__)
+
+MACHINE_ID = Path("/etc/machine-id")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+KEY_FILE = "table.key"
+
+
+class WiringError(Exception):
+    """A table that cannot be built from its configuration. The text says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the table plays by, and the hash of the files that say so."""
+
+    procedure: Procedure
+    profile: Profile
+    hash: str
+
+
+@dataclass(slots=True)
+class Table:
+    """The parts of one table, in the order in which they come to life. `loop` is made by `recover`."""
+
+    speaker: feed.Feed
+    public_key: str
+    rules: Rules
+    journal: JournalSqlite
+    clock: SystemClock
+    sources: list[Source] = field(default_factory=list)
+    panels: list[Panel] = field(default_factory=list)
+    publishers: list[Publisher] = field(default_factory=list)
+    loop: heart.Loop | None = None
+
+    def recover(self) -> heart.Loop:
+        """Opens the journal and brings the table back to where it was; the first events of this run are in line."""
+        self.journal.open()
+        state = heart.recover(self.journal)
+        self.loop = heart.Loop(
+            journal=self.journal, speaker=self.speaker, clock=self.clock, panels=self.panels, state=state
+        )
+        return self.loop
+
+    def begin(self) -> list["asyncio.Future[Any]"]:
+        """Puts in line what every run begins with: the journal's own beginning, the start, the configuration."""
+        assert self.loop is not None
+        submit, now, made = self.loop.submit, self.clock.now, self.journal.made
+        begun: list[asyncio.Future[Any]] = []
+        if made is not None:
+            generation, seqno, digest = self.journal.previous or (None, None, None)
+            begun.append(submit(JournalMade(now(), made, self.public_key, generation, seqno, digest)))
+        boot = BOOT_ID.read_text(encoding="ascii").strip()
+        begun.append(submit(Restarted(now(), boot, __version__, self.rules.hash)))
+        rules = self.rules
+        changes = changed(self.loop.state, rules)
+        begun.append(submit(Configured(now(), rules.hash, changes, rules.procedure, rules.profile)))
+        return begun
+
+
+def changed(state: State, rules: Rules) -> tuple[str, ...]:
+    """The names of what differs from the configuration that the journal last had in force."""
+    before, after = state.procedure, rules.procedure
+    names = [f"procedure.{name}" for name in before.__slots__ if getattr(before, name) != getattr(after, name)]
+    if state.profile is None or state.profile.hash != rules.profile.hash:
+        names.append(f"profile.{rules.profile.name}")
+    return tuple(names)
+
+
+def build(path: Path) -> tuple[Table, Config]:
+    """The table of a configuration file. ConfigError, KeyFileError or WiringError say what to do."""
+    cfg = config.load(path)
+    _refuse_unbuilt(cfg)
+    search = profiles_beside(path)
+    profile = config.load_profile(cfg.profile, search)
+    rules = Rules(config.procedure_of(cfg), profile, config.confighash(path, config.profile_path(cfg.profile, search)))
+    folder = Path(cfg.storage.path)
+    key = table_key(folder / KEY_FILE)
+    table = Table(
+        speaker=feed.Feed(cfg.table.id, f"/tables/{cfg.table.id}", "live", key.keyid, key.sign),
+        public_key=key.public,
+        rules=rules,
+        journal=JournalSqlite(folder, allow_volatile=cfg.storage.allow_volatile),
+        clock=SystemClock(),
+    )
+    table.sources = [table.clock, *_sources(cfg)]
+    table.publishers = _publishers(cfg, table)
+    return table, cfg
+
+
+def profiles_beside(path: Path) -> Path:
+    """Where the profiles of a configuration file lie: the folder `profiles` beside it, else those that came with us."""
+    beside = path.resolve().parent / "profiles"
+    return beside if beside.is_dir() else shipped_profiles()
+
+
+def shipped_profiles() -> Path:
+    """The profiles that came with the program: inside the installed package, or in the checkout around it."""
+    package = Path(__file__).resolve().parent
+    inside = package / "profiles"
+    return inside if inside.is_dir() else package.parent / "config" / "profiles"
+
+
+def table_key(path: Path) -> keys.TableKey:
+    """The table's key; a table without one makes it, and says so: unsigned feeds are not a mode."""
+    if path.exists():
+        return keys.load(path)
+    key = keys.make(path)
+    log.warning("%s: made a new table key, %s. Give its public key to the casino: %s", path, key.keyid, key.public)
+    return key
+
+
+# --- device by device ---------------------------------------------------------------------------------------
+
+
+def _refuse_unbuilt(cfg: Config) -> None:
+    """What the configuration may say and this version has no part for; silence would leave a table blind."""
+    built = {"scanner": ("serial", "none"), "shoe": ("none",), "lamps": ("none",), "buzzer": ("none",)}
+    built |= {"buttons": ("none",), "display": ("none",)}
+    missing = [
+        f"{section}.driver: {driver} is not part of this version; write {' or '.join(known)}"
+        for section, known in built.items()
+        if (driver := getattr(cfg, section).driver) not in known
+    ]
+    if cfg.casino.serial is not None:
+        missing.append("casino.serial is not part of this version; leave it out")
+    if missing:
+        raise WiringError("\n".join(missing))
+
+
+def _sources(cfg: Config) -> list[Source]:
+    scanner = cfg.scanner
+    if scanner.driver == "none":
+        return []
+    assert scanner.port is not None, "the configuration requires a port for this driver"
+    return [
+        ScannerSerial(port=scanner.port, baud=scanner.baud, codes=codes_of(cfg), repeat_ms=scanner.repeat_ms),
+    ]
+
+
+def codes_of(cfg: Config) -> Codes:
+    scanner = cfg.scanner
+    table = scanner.codes if isinstance(scanner.codes, str) else scanner.codes.table
+    return Codes.of(table, cut=scanner.cut_code, noread=scanner.noread_code)
+
+
+def _publishers(cfg: Config, table: Table) -> list[Publisher]:
+    casino = cfg.casino
+    publishers: list[Publisher] = []
+    if casino.mqtt is not None:
+        mqtt = PublisherMqtt(
+            broker_of(cfg.table.id, casino.mqtt),
+            primary=casino.primary == "mqtt",
+            receipt=casino.receipt,
+            state=lambda: state_bytes(table),
+            status=lambda: status_of(table),
+        )
+        publishers.append(mqtt)
+    if casino.file is not None:
+        publishers.append(PublisherFile(casino.file.path, primary=casino.primary == "file"))
+    return publishers
+
+
+def broker_of(table: str, mqtt: Mqtt) -> publisher_mqtt.Broker:
+    tls = None if mqtt.tls is None else publisher_mqtt.Tls(mqtt.tls.ca, mqtt.tls.cert, mqtt.tls.key)
+    password = None if mqtt.password_file is None else read_secret(Path(mqtt.password_file))
+    machine = MACHINE_ID.read_text(encoding="ascii").strip() if MACHINE_ID.exists() else ""
+    return publisher_mqtt.Broker(
+        host=mqtt.host,
+        port=mqtt.port,
+        table=table,
+        machine=machine,
+        prefix=mqtt.prefix,
+        tls=tls,
+        username=mqtt.username,
+        password=password,
+    )
+
+
+def read_secret(path: Path) -> str:
+    """The password in a file that nobody else may read."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8").strip("\r\n")
+    except OSError as error:
+        raise WiringError(f"{path}: the password cannot be read: {error.strerror}") from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise WiringError(f"{path}: others may read this password; run: chmod 600 {path}")
+    return text
+
+
+def state_bytes(table: Table) -> bytes:
+    assert table.loop is not None
+    now = table.clock.now()
+    offset = table.clock.wall(now)[0] - now
+    return feed.state_message(table.loop.state, table.speaker, table.journal.generation, offset_ns=offset)
+
+
+def status_of(table: Table) -> dict[str, Any]:
+    assert table.loop is not None
+    faults = sorted({c.code for c in table.loop.state.conditions if c.part})
+    return {"version": __version__, "public_key": table.public_key, "faults": faults}
+
+
+def backlog(journal: Journal, publishers: list[Publisher]) -> dict[str, int]:
+    """Messages not yet receipted, by publisher."""
+    return {publisher.name: journal.head - journal.cursor(publisher.name) for publisher in publishers}
+
+
+def wakers(table: Table) -> list[Callable[[heart.Durable], None]]:
+    """Those that hear every durable batch beside the panels: the retained state topic."""
+
+    def wake(durable: heart.Durable) -> None:
+        for publisher in table.publishers:
+            if isinstance(publisher, PublisherMqtt):
+                publisher.wake_state()
+
+    return [wake]
