@@ -13,6 +13,8 @@ from pathlib import Path
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
+from tests.diagram import diagram
+
 Maker = Callable[[Path], Iterator[tuple[Path, bytes]]]
 """Takes the root of the tree; yields files."""
 
@@ -29,7 +31,7 @@ def catalogues(root: Path) -> Iterator[tuple[Path, bytes]]:
         yield source.with_suffix(".mo"), compiled.getvalue()
 
 
-MAKERS: tuple[Maker, ...] = (catalogues,)
+MAKERS: tuple[Maker, ...] = (catalogues, diagram)
 
 
 def stale(root: Path, makers: Sequence[Maker]) -> dict[Path, bytes]:

@@ -119,7 +119,7 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
     opens = state.procedure.open_betting is Opens.AUTO and state.phase is Phase.READY
     if opens and not conditions.bars(state, Stops.ROUNDS):
         return betting.open_stage(state, event.at, 0)
-    if type(event) is e.Elapsed and (facts := upkeep.elapsed(state, event)):
+    if type(event) is e.Elapsed and (facts := TABLE[state.phase][e.Elapsed].ask(state, event)):
         return facts
     return upkeep.arm_reading(state, event.at)
 
@@ -195,6 +195,11 @@ def _any(*cells: Cell) -> tuple[Cell, ...]:
     return cells * len(Phase)
 
 
+def _each(handler: Handler, everywhere: tuple[type[Fact], ...], **more: tuple[type[Fact], ...]) -> tuple[Cell, ...]:
+    """One handler for every phase; what it may yield beside, by the phase's name."""
+    return tuple(_cell(handler, *everywhere, *more.get(phase.value, ())) for phase in Phase)
+
+
 ___ = _cell(_nothing)
 no = _cell(_not_now)
 
@@ -245,20 +250,25 @@ _cut_1st = _cell(shoe.cut_before_first, f.RoundCancelled, *_CUTS)
 _cut_rnd = _cell(shoe.cut_in_round, *_CUTS)
 _cut_res = _cell(shoe.cut_in_result, *_CUTS)
 
-_RESOLVES = _cell(
-    _resolved, f.IrregularityResolved, f.CardOut, f.CardRead, f.CardDiscarded, f.CardBurned, f.CardSetAside,
-    f.RoundBegun, f.BurnEnded, f.ShoeEndQueued, f.ShoeClosed, f.TableClosed, *_DEALS, *_VOIDS,
-)  # fmt: skip
-_RESTARTS = _cell(upkeep.restarted, f.TableStarted, f.RoundCancelled, *_CLOSES)
-_ELAPSES = _cell(
+_MANUAL = (f.CardDiscarded, f.IrregularityResolved, *_KEEPS, *_RAISES)
+_RESOLVES = _each(
+    _resolved,
+    _MANUAL,
+    burning=(f.CardBurned, f.BurnEnded),
+    ready=(f.CardBurned, f.CardSetAside, f.RoundBegun, f.ShoeEndQueued, *_DEALS),
+    betting=(f.CardBurned, f.BettingClosed, *_VOIDS),
+    closing=(f.CardBurned, f.RoundBegun, f.ShoeEndQueued, *_DEALS, *_VOIDS),
+    dealing=(f.CardBurned, f.ShoeEndQueued, *_DEALS, *_VOIDS),
+    result=(f.CardBurned, f.CardSetAside, f.ShoeEndQueued, *_VOIDS),
+    unloading=(f.CardLeft, f.ShoeClosed, f.TableClosed),
+)
+_RESTARTS = _each(upkeep.restarted, (f.TableStarted, *_RAISES), betting=(f.RoundCancelled, f.BettingClosed))
+_ELAPSES = _each(
     upkeep.elapsed,
-    f.BettingClosed,
-    f.DrawCalled,
-    f.RoundCancelled,
-    f.RoundCompleted,
-    f.TimerSet,
-    f.TimerSpent,
-    *_RAISES,
+    (f.TimerSet, f.TimerSpent, *_RAISES),
+    betting=(f.BettingClosed,),
+    closing=(f.DrawCalled, f.RoundCancelled),
+    result=(f.RoundCompleted,),
 )
 
 # fmt: off
@@ -284,7 +294,7 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
 
     # recorded whatever stands, in every phase
     e.CallPressed:    _any(_cell(upkeep.call, f.StaffCalled, f.CallEnded)),
-    e.ResolveAsked:   _any(_RESOLVES),
+    e.ResolveAsked:   _RESOLVES,
     e.MouthChanged:   _any(_cell(upkeep.mouth, f.MouthSeen)),
     e.LinkChanged:    _any(_cell(upkeep.link, f.LinkWentUp, f.LinkWentDown, *_RAISES)),
     e.Receipt:        _any(_cell(betting.receipt, f.DrawCalled)),
@@ -293,9 +303,9 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
     e.FaultGone:      _any(_cell(upkeep.fault_gone, f.FaultCleared)),
     e.JournalMade:    _any(_cell(upkeep.journal_made, f.JournalOpened)),
     e.Configured:     _any(_cell(upkeep.configured, f.ConfigActivated)),
-    e.Restarted:      _any(_RESTARTS),
+    e.Restarted:      _RESTARTS,
     e.Stopped:        _any(_cell(upkeep.stopped, f.TableStopped)),
-    e.Elapsed:        _any(_ELAPSES),
+    e.Elapsed:        _ELAPSES,
 }
 # fmt: on
 
