@@ -7,7 +7,7 @@ locale or terminal changes a byte, and text that came as line noise cannot fail 
 import json
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -372,7 +372,7 @@ def split_signature(data: bytes) -> tuple[bytes, bytes]:
     return unsigned, signature
 
 
-# --- the retained topics: for who joins late, no evidence ------------------------------------------------
+# --- the retained state: for who joins late, no evidence -------------------------------------------------
 
 
 def state_message(state: State, feed: Feed, generation: str, *, offset_ns: int) -> bytes:
@@ -411,26 +411,3 @@ def _last(fact: f.RoundCompleted | f.RoundVoided | f.RoundCancelled, feed: Feed,
         return {**head, "dummy": fact.dummy, "reason": fact.reason}
     hands = {"player": _hand(fact.player), "banker": _hand(fact.banker)}
     return {**head, "dummy": fact.dummy, "outcome": fact.outcome, **hands}
-
-
-def status_message(
-    feed: Feed,
-    *,
-    online: bool,
-    version: str,
-    publickey: str,
-    faults: Sequence[str] = (),
-    backlog: Mapping[str, int] | None = None,
-) -> bytes:
-    """`…/status`, and the will where `online` is false. `faults` are codes, `backlog` messages by publisher."""
-    return _encode(
-        {
-            "source": feed.source,
-            "status": "online" if online else "offline",
-            "version": version,
-            "keyid": feed.keyid,
-            "publickey": publickey,
-            "faults": faults,
-            "backlog": dict(backlog or {}),
-        }
-    )

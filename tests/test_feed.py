@@ -2,7 +2,6 @@
 # ruff: noqa: ANN401  # keywords are handed through, and the values are those of any message
 
 import hashlib
-import json
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +32,6 @@ from controller.feed import (
     seal,
     split_signature,
     state_message,
-    status_message,
     utc,
 )
 from controller.ports import Message, Sealed
@@ -510,7 +508,7 @@ def test_a_feed_that_would_need_escapes_is_refused(change: dict[str, Any]) -> No
         replace(FEED, **change)
 
 
-# --- the retained topics ---------------------------------------------------------------------------------------
+# --- the retained state ----------------------------------------------------------------------------------------
 
 
 def now(state: State, **feed: Any) -> dict[str, Any]:
@@ -600,14 +598,3 @@ def test_the_state_tells_what_stands_and_whether_the_round_counts() -> None:
     tree = now(IN_DUMMY._replace(conditions=conditions), mode="training")
     assert (tree["mode"], tree["conditions"]) == ("dummy", ["I01", "disk"])
     assert now(IN_ROUND, mode="training")["mode"] == "training"
-
-
-def test_the_status_and_the_will() -> None:
-    data = status_message(FEED, online=True, version="0.1.0", publickey="A" * 43, faults=("I40",), backlog={"mqtt": 3})
-    assert data == (
-        b'{"source":"/tables/BAC-07","status":"online","version":"0.1.0","keyid":"0123456789abcdef",'
-        b'"publickey":"' + b"A" * 43 + b'","faults":["I40"],"backlog":{"mqtt":3}}'
-    )
-    will = schemas.validate_status(status_message(FEED, online=False, version="0.1.0", publickey="A" * 43))
-    assert (will["status"], will["faults"], will["backlog"]) == ("offline", [], {})
-    assert json.loads(data)["keyid"] == KEYID
