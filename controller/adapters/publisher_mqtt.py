@@ -1,0 +1,780 @@
+"""The feed to an MQTT 5 broker: the journal's exact bytes, at least once, in one order (DESIGN 5).
+
+Keeps no message of its own: each connection is a fresh paho client, so that only the outbox sends again, and nothing
+but a PUBACK's reason code is success. paho is driven by the running loop, one `turn` at a time; a thread exists only
+while a connection is made, because name lookup, TCP and TLS block. What the network or the broker does wrong ends the
+connection; what a handler of ours raises ends `run`, so that the daemon restarts.
+"""
+
+import asyncio
+import contextlib
+import errno
+import json
+import logging
+import random
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+from paho.mqtt.subscribeoptions import SubscribeOptions
+
+from controller.core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
+from controller.ports import Message, Outbox, Submit
+
+FEED_TYPE = "application/cloudevents+json; charset=utf-8"
+LEVEL_TYPE = "application/json"
+
+WINDOW = 16  # messages without a PUBACK; two more packets stay free for state and status (mosquitto grants 20)
+OVERHEAD = 65  # bytes of a PUBLISH beside topic, type and payload: fixed header 5, lengths 4, properties 56
+ACK_MAX = 1_024  # bytes: an acknowledgement is some 130
+PACKET_MAX = 65_536  # bytes: what the broker may send us
+STEADY_S = 5.0  # a connection that held so long starts the back-off anew
+BRIEF = 3  # so many in a row that held less: perhaps two machines with one id, where the broker does not say so
+LEVEL_DELAY_S = 0.02  # state and status wait so long for a newer one, and never stand before the feed
+TLS_READS = 64  # packets a turn takes from TLS's own buffer before others get theirs
+TAKEN_OVER = 0x8E  # MQTT 5, 3.14.2.1: another client came with our client id
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """PEM files: the authority that signed the broker's certificate (None: the system's), our certificate and key."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where the broker is, and as whom the table comes. `machine` keeps two machines with one table id apart.
+
+    A dead connection is found within two `keepalive_s` (whole seconds); lookup, TCP and TLS have `connect_s` together,
+    and so have CONNACK and SUBACK.
+    """
+
+    host: str
+    port: int
+    table: str
+    machine: str
+    prefix: str = "baccarat"
+    tls: Tls | None = None
+    username: str | None = None
+    password: str | None = None
+    keepalive_s: int = 10
+    connect_s: float = 10.0
+
+    def topic(self, leaf: str) -> str:
+        return f"{self.prefix}/{self.table}/{leaf}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds; `high` and `low` are the backlog's marks in messages (I34).
+
+    `stall_s` without progress sends again; a refused message is tried again after `refused_s`; `taken_over_s` is the
+    rest after another client came with our id; `farewell_s` bounds the goodbye of a clean stop; `backoff_s` is the
+    first and the longest rest between connections: the first delivery after an outage waits for no more.
+    """
+
+    stall_s: float = 30.0
+    refused_s: float = 30.0
+    taken_over_s: float = 30.0
+    farewell_s: float = 2.0
+    backoff_s: tuple[float, float] = (0.1, 2.0)
+    high: int = 5_000
+    low: int = 4_000
+
+
+class PublisherMqtt:
+    """`state` gives the bytes of `…/state`, `status` what `…/status` says beside status, backlog and generation.
+
+    `receipt`: with `broker` a PUBACK is the receipt; with `server` it is the casino server's word on `…/ack`, and a
+    PUBACK only slides the window. Everything here belongs to the loop's own thread.
+    """
+
+    name = "mqtt"
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        primary: bool,
+        receipt: Literal["broker", "server"],
+        state: Callable[[], bytes],
+        status: Callable[[], dict[str, Any]],
+        limits: Limits = Limits(),
+    ) -> None:
+        if set("+#\0") & set(broker.topic("")):
+            raise ValueError(f"{broker.topic('')!r} is no MQTT topic: prefix and table id hold no '+', '#' or NUL")
+        self.broker, self.receipt, self.limits = broker, receipt, limits
+        self.state, self.status = state, status
+        self._primary = primary
+        self._session: _Session | None = None
+
+    def wake_state(self) -> None:
+        """Says that state or status may have changed; what did is published, the newest only."""
+        if self._session is not None:
+            self._session.wake_levels()
+
+    async def run(self, outbox: Outbox, submit: Submit) -> None:
+        """Publishes until cancelled; then says goodbye, within `farewell_s`."""
+        report = _Report(self.name, self.limits, outbox, submit, primary=self._primary)
+        report.backlog()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(outbox, report))
+            group.create_task(self._stay_connected(outbox, report))
+
+    async def _follow(self, outbox: Outbox, report: "_Report") -> None:
+        seen = 0
+        while True:
+            await outbox.wait(seen)
+            seen = outbox.head
+            if self._session is not None:
+                self._session.wire.turn()
+            report.backlog()
+
+    async def _stay_connected(self, outbox: Outbox, report: "_Report") -> None:
+        loop = asyncio.get_running_loop()
+        first, longest = self.limits.backoff_s
+        delay, brief = first, 0
+        while True:
+            began = loop.time()
+            session = self._session = _Session(self, outbox, report)
+            try:
+                end = await session.run()
+            finally:
+                self._session = None
+            steady = loop.time() - began > STEADY_S
+            delay = first if steady else min(longest, delay * 2)
+            brief = brief + 1 if session.up and not steady else 0
+            again = f", again and again: {_taken_over(self.broker)}" if brief >= BRIEF else ""
+            report.down(end.reason + again)
+            await asyncio.sleep(max(end.rest_s, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter is no secret
+
+
+class _Report:
+    """What the table hears of this publisher. Link, receipts and backlog are the primary's alone to tell."""
+
+    def __init__(self, name: str, limits: Limits, outbox: Outbox, submit: Submit, *, primary: bool) -> None:
+        self._name, self._primary, self._limits = name, primary, limits
+        self._outbox, self._submit = outbox, submit
+        self._told: set[str] = set()  # the reasons of this outage: each is told once, however often it returns
+        self._high: bool | None = None
+        self._refused: int | None = 0  # the message the broker refuses; 0: what a run before this one saw is unknown
+
+    def up(self) -> None:
+        log.info("connected")
+        self._told.clear()
+        if self._primary:
+            self._submit(LinkChanged(time.monotonic_ns(), up=True))
+
+    def down(self, reason: str) -> None:
+        if reason in self._told:
+            return
+        log.warning("not connected: %s", reason)
+        self._told.add(reason)
+        if self._primary:
+            self._submit(LinkChanged(time.monotonic_ns(), up=False, reason=reason))
+
+    def receipt(self, seqno: int) -> None:
+        if self._primary:
+            self._submit(Receipt(time.monotonic_ns(), seqno))
+        self.backlog()
+
+    def backlog(self) -> None:
+        """Tells of a mark passed; the first call tells where the backlog stands, since a condition outlives us."""
+        depth = self._outbox.head - self._outbox.cursor(self._name)
+        high = True if depth >= self._limits.high else False if depth <= self._limits.low else self._high
+        if high is None or high == self._high:
+            return
+        self._high = high
+        if self._primary:
+            self._submit(BacklogChanged(time.monotonic_ns(), high=high, depth=depth))
+
+    def refused(self, seqno: int, text: str) -> None:
+        if seqno != self._refused:
+            log.error("%s", text)
+            self._submit(FaultSeen(time.monotonic_ns(), code="feed_refused", part="mqtt", text=text))
+        self._refused = seqno
+
+    def passed(self, seqno: int) -> None:
+        """Everything up to `seqno` was taken."""
+        if self._refused is not None and seqno >= self._refused:
+            self._refused = None
+            self._submit(FaultGone(time.monotonic_ns(), code="feed_refused", part="mqtt"))
+
+
+class _End(NamedTuple):
+    """Why a connection ended, and the least time before the next."""
+
+    reason: str
+    rest_s: float = 0.0
+
+
+class _Level:
+    """A retained topic: the newest value wins. `key` is what counts as a change; `mid` is the packet on its way."""
+
+    __slots__ = ("key", "make", "mid", "refused", "topic")
+
+    def __init__(self, topic: str, make: Callable[[], tuple[bytes, bytes]]) -> None:
+        self.topic, self.make = topic, make
+        self.key: bytes | None = None
+        self.mid: int | None = None
+        self.refused = False
+
+
+class _Session:
+    """One connection's part of the feed: what is sent, what of it is acknowledged, when to send again.
+
+    `_sent` is the last message sent and `_flights` (packet id -> seqno) those of them without a PUBACK, oldest first,
+    so that everything up to `_taken()` has one.
+    """
+
+    def __init__(self, owner: PublisherMqtt, outbox: Outbox, report: _Report) -> None:
+        self._owner, self._outbox, self._report = owner, outbox, report
+        self._broker, self._limits = owner.broker, owner.limits
+        self._loop = asyncio.get_running_loop()
+        self._status = _Level(self._broker.topic("status"), partial(self._make_status, "online"))
+        self._state = _Level(self._broker.topic("state"), lambda: (state := owner.state(), state))
+        self._client = _new_client(self._broker)
+        will = _properties("", PacketTypes.WILLMESSAGE)
+        self._client.will_set(self._status.topic, self._make_status("offline")[1], qos=1, retain=True, properties=will)
+        self.wire = _Wire(self._client, self._settle)
+        self._routes = {self._broker.topic("ack"): self._on_ack} if owner.receipt == "server" else {}
+        self._levels = (self._status, self._state)
+        self.up = self._leaving = False
+        self._base = self._sent = 0
+        self._flights: dict[int, int] = {}
+        self._blocked: int | None = None  # a message the broker refused: nothing after it is sent
+        self._server_receipt = 0
+        self._begun_at = self._moved_at = self._receipt_at = self._refused_at = self._loop.time()
+        self._receive_max = self._packet_max = 0
+        self._levels_due = False
+        self._levels_timer: asyncio.TimerHandle | None = None
+
+    async def run(self) -> _End:
+        """From the first packet to the loss of the connection; when cancelled, to the goodbye."""
+        self._note_packets()
+        try:
+            await self.wire.open(self._broker)
+        except (OSError, UnicodeError) as error:
+            return _End(_why(error, self._broker))
+        self._begun_at = self._loop.time()
+        tick = min(1.0, self._limits.stall_s / 4, self._limits.refused_s / 4)
+        try:
+            while not self.wire.closed.done():
+                await asyncio.wait({self.wire.closed}, timeout=tick)
+                self.wire.turn(self._tick)
+            return self.wire.closed.result()
+        except asyncio.CancelledError:
+            await self._farewell()
+            raise
+        finally:
+            self._leaving = True
+            if self._levels_timer is not None:
+                self._levels_timer.cancel()
+            self.wire.hang_up()
+
+    def wake_levels(self) -> None:
+        if self._levels_timer is None and not self._leaving:
+            self._levels_timer = self._loop.call_later(LEVEL_DELAY_S, self._levels_changed)
+
+    def _levels_changed(self) -> None:
+        self._levels_timer = None
+        self._levels_due = True
+        self.wire.turn()
+
+    # --- what the broker says -----------------------------------------------------------------------
+
+    def _note_packets(self) -> None:
+        client, note = self._client, self.wire.note
+        client.on_connect = lambda _c, _u, _flags, code, said: note(partial(self._on_connack, code, said))
+        client.on_subscribe = lambda _c, _u, _mid, codes, _said: note(partial(self._on_suback, codes))
+        client.on_publish = lambda _c, _u, mid, code, said: note(partial(self._on_puback, mid, code, said))
+        client.on_message = lambda _c, _u, message: note(partial(self._on_message, message))
+        client.on_disconnect = lambda _c, _u, flags, code, said: note(partial(self._on_disconnect, flags, code, said))
+
+    def _on_connack(self, code: ReasonCode, said: Properties | None) -> None:
+        host = self._broker.host
+        if code.is_failure:
+            self.wire.end(f"{host} refuses the table: {_words(code, said)}: check user name, password and client id")
+        elif getattr(said, "MaximumQoS", 2) < 1 or not getattr(said, "RetainAvailable", 1):
+            self.wire.end(f"{host} lacks QoS 1 or retained messages, which the table needs: configure the broker")
+        else:
+            self._receive_max = getattr(said, "ReceiveMaximum", 65_535)
+            self._packet_max = getattr(said, "MaximumPacketSize", 2**28)
+            options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND)
+            if self._routes:
+                self._client.subscribe([(topic, options) for topic in self._routes])
+            else:
+                self._come_up()
+
+    def _on_suback(self, codes: list[ReasonCode]) -> None:
+        refused = [f"{topic}: {code}" for topic, code in zip(self._routes, codes, strict=False) if code.is_failure]
+        if refused or len(codes) != len(self._routes):
+            topics = ", ".join(refused) or "its answer is not to what was asked"
+            self.wire.end(f"{self._broker.host} refuses to subscribe the table: {topics}: give it the right to read")
+        else:
+            self._come_up()
+
+    def _come_up(self) -> None:
+        self._base = self._sent = self._cursor()
+        self.up = self._levels_due = True
+        self._report.up()
+
+    def _on_puback(self, mid: int, code: ReasonCode, said: Properties) -> None:
+        seqno = self._flights.pop(mid, None)
+        if seqno is not None:
+            self._moved_at = self._loop.time()
+            if code.is_failure:
+                self._refuse(seqno, _words(code, said))
+            return
+        for level in self._levels:
+            if mid == level.mid:
+                level.mid, level.refused = None, code.is_failure
+                self._levels_due = True
+                if code.is_failure:
+                    log.error("the broker refuses %s: %s", level.topic, _words(code, said))
+
+    def _refuse(self, seqno: int, why: str) -> None:
+        """Stops the feed at this message; the clock or a new connection tries again."""
+        if self._blocked is not None and self._blocked < seqno:
+            return  # sent before the first refusal came back; it is sent again after it
+        self._blocked, self._refused_at = seqno, self._loop.time()
+        what = f"the broker refuses message {seqno} on {self._broker.topic('feed')}: {why}"
+        self._report.refused(seqno, f"{what}: let it take what the table publishes; the feed waits")
+
+    def _on_message(self, message: mqtt.MQTTMessage) -> None:
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""
+        route = self._routes.get(topic)
+        if route is None:
+            log.warning("ignored a message on a topic that the table did not ask for: %r", topic)
+        else:
+            route(message)
+        self._client.ack(message.mid, message.qos)
+
+    def _on_ack(self, message: mqtt.MQTTMessage) -> None:
+        """The casino server's receipt, cumulative: right in generation, number and hash, or it is nothing."""
+        payload = bytes(message.payload)
+        ack = _parse_ack(payload)
+        if message.retain or ack is None:
+            log.warning("ignored a %s receipt: %r", "retained" if message.retain else "malformed", payload[:200])
+            return
+        if ack.generation != self._outbox.generation:
+            log.warning("ignored a receipt for generation %r: this is %s", ack.generation, self._outbox.generation)
+            return
+        if ack.seqno <= max(self._cursor(), self._server_receipt):
+            return
+        found = self._outbox.read(ack.seqno - 1, 1)
+        if not found or (found[0].seqno, found[0].hash) != (ack.seqno, ack.hash):
+            log.warning("ignored a receipt for message %d: its hash %r is not the message's", ack.seqno, ack.hash)
+            return
+        self._server_receipt = ack.seqno
+
+    def _on_disconnect(self, flags: mqtt.DisconnectFlags, code: ReasonCode, said: Properties | None) -> None:
+        if not flags.is_disconnect_packet_from_server:
+            self.wire.end(_LOST.get(str(code), str(code)))
+        elif code.value == TAKEN_OVER:
+            self.wire.end(f"{code}: {_taken_over(self._broker)}", self._limits.taken_over_s)
+        else:
+            self.wire.end(f"{self._broker.host} ended the connection: {_words(code, said)}")
+
+    # --- what goes out ------------------------------------------------------------------------------
+
+    def _cursor(self) -> int:
+        return self._outbox.cursor(self._owner.name)
+
+    def _taken(self) -> int:
+        """The message up to which the broker has all."""
+        first = next(iter(self._flights.values()), self._sent + 1)
+        return min(first, self._blocked or first) - 1
+
+    def _settle(self) -> None:
+        """The end of every turn: move the cursor, fill the window, then the levels."""
+        if not self.up or self.wire.closed.done():
+            return
+        taken = self._taken()
+        if taken > self._base:
+            self._report.passed(taken)
+        receipt = taken if self._owner.receipt == "broker" else self._server_receipt
+        if receipt > self._cursor():
+            self._receipt_at = self._loop.time()
+            self._outbox.advance(self._owner.name, receipt)
+            self._report.receipt(receipt)
+            self._report.passed(receipt)
+        self._sent = max(self._sent, receipt)
+        if not self._leaving:
+            self._pump()
+            self._send_levels()
+
+    def _pump(self) -> None:
+        while self._blocked is None and self._outbox.head > self._sent:
+            window = max(1, min(WINDOW, self._receive_max - len(self._levels)))
+            room = min(self._free(), window - (self._sent - self._taken()))
+            if room < 1:
+                return
+            batch = self._outbox.read(self._sent, room)
+            assert batch, "what is up to the head can be read"
+            if not all(self._publish(message) for message in batch):
+                return
+
+    def _free(self) -> int:
+        """How many more packets the broker takes at once."""
+        return self._receive_max - len(self._flights) - sum(level.mid is not None for level in self._levels)
+
+    def _publish(self, message: Message) -> bool:
+        """Sends one message of the feed; False when it may not or cannot go."""
+        topic, properties = self._broker.topic("feed"), _properties(message.type, PacketTypes.PUBLISH)
+        size = len(message.data) + len(topic) + OVERHEAD + len(message.type)
+        if size > self._packet_max:
+            self._refuse(message.seqno, f"its packet of {size} bytes is over the broker's limit of {self._packet_max}")
+            return False
+        if message.seqno != self._sent + 1:
+            log.warning("messages %d to %d are no longer in the journal: skipped", self._sent + 1, message.seqno - 1)
+        now = self._loop.time()
+        if not self._flights:
+            self._moved_at = now
+        if self._sent <= self._cursor():
+            self._receipt_at = now
+        mid = self._send(topic, message.data, properties)
+        if mid is None:
+            return False
+        self._flights[mid] = self._sent = message.seqno
+        return True
+
+    def _send(self, topic: str, data: bytes, properties: Properties, *, retain: bool = False) -> int | None:
+        """The packet's id; None when the connection is gone, which `closed` tells."""
+        info = self._client.publish(topic, data, qos=1, retain=retain, properties=properties)
+        if info.rc == mqtt.MQTT_ERR_NO_CONN:
+            return None
+        assert info.rc == mqtt.MQTT_ERR_SUCCESS, mqtt.error_string(info.rc)
+        return info.mid
+
+    def _send_levels(self) -> None:
+        if not self._levels_due:
+            return
+        self._levels_due = False
+        for level in self._levels:
+            if self._free() < 1:
+                self._levels_due = True  # the next turn with room
+            elif level.mid is None:  # else its PUBACK looks again
+                key, data = level.make()
+                if key != level.key:
+                    level.key = key
+                    self._send_level(level, data)
+
+    def _send_level(self, level: _Level, data: bytes) -> None:
+        level.mid = self._send(level.topic, data, _properties("", PacketTypes.PUBLISH), retain=True)
+
+    def _make_status(self, word: str) -> tuple[bytes, bytes]:
+        """What counts as a change, and the whole: the backlog alone is none."""
+        told = {"status": word, **self._owner.status(), "generation": self._outbox.generation}
+        whole = {**told, "backlog": self._outbox.head - self._cursor()}
+        return _json(told), _json(whole)
+
+    # --- time, and the end --------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        """About once a second: paho's keepalive, then what has waited too long."""
+        self._client.loop_misc()
+        now, limits = self._loop.time(), self._limits
+        if not self.up:
+            if now - self._begun_at > self._broker.connect_s:
+                where = f"{self._broker.host}:{self._broker.port}"
+                self.wire.end(f"{where} takes the connection and does not answer: is it an MQTT broker?")
+        elif self._flights:
+            if now - self._moved_at > limits.stall_s:
+                self.wire.end(f"no acknowledgement from {self._broker.host} for {limits.stall_s:g} s")
+        elif self._blocked is not None:
+            if now - self._refused_at > limits.refused_s:
+                self._restart()
+        elif self._sent > self._cursor() and now - self._receipt_at > limits.stall_s:
+            log.warning("no receipt from the casino server for %g s: the feed is sent again", limits.stall_s)
+            self._restart()
+
+    def _restart(self) -> None:
+        """Sends again from receipt + 1."""
+        self._blocked = None
+        self._base = self._sent = self._cursor()
+
+    async def _farewell(self) -> None:
+        """The last messages, then `offline` in place of the will, then a normal DISCONNECT."""
+        self.wire.turn()
+        self._leaving = True
+        if not self.up or self.wire.closed.done():
+            return
+        status, until = self._status, self._loop.time() + self._limits.farewell_s
+        self._send_level(status, self._make_status("offline")[1])
+        self.wire.turn()
+        while (self._flights or status.mid is not None) and not self.wire.closed.done() and self._loop.time() < until:
+            await asyncio.wait({self.wire.closed}, timeout=0.01)
+        told = status.mid is None and not status.refused
+        word = "Normal disconnection" if told else "Disconnect with will message"
+        self.wire.turn(partial(self._client.disconnect, ReasonCode(PacketTypes.DISCONNECT, word)))
+
+
+class _Wire:
+    """One paho client, driven by the running loop.
+
+    paho's callbacks only take notes (`note`); `turn` works them off when paho is done. So `closed` ends with a reason
+    when the network or the broker ended the connection, and with an exception when something of ours is wrong.
+    """
+
+    def __init__(self, client: mqtt.Client, settle: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client, self._settle = client, settle
+        self.closed: asyncio.Future[_End] = self._loop.create_future()
+        self._notes: deque[Callable[[], None]] = deque()
+        self._fd = -1
+        self._opened = self._writing = self._turning = False
+
+    def note(self, note: Callable[[], None]) -> None:
+        self._notes.append(note)
+
+    def end(self, reason: str, rest_s: float = 0.0) -> None:
+        """Ends the connection; the first reason counts."""
+        if not self.closed.done():
+            self.closed.set_result(_End(reason, rest_s))
+
+    async def open(self, broker: Broker) -> None:
+        """Connects in a thread of its own; OSError and UnicodeError say why it could not."""
+        loop, client = self._loop, self._client
+        done: asyncio.Future[None] = loop.create_future()
+        client.on_socket_open = partial(_prepare, done)
+
+        def hand_over(error: BaseException | None) -> None:
+            if done.done():
+                _close(client)
+            elif error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        def connect() -> None:
+            error: BaseException | None = None
+            try:
+                _connect(client, broker)
+            except OSError as raised:
+                error = raised.with_traceback(None)  # its frames hold the socket of a TLS handshake that failed
+            except BaseException as raised:  # noqa: BLE001 - it is raised where `done` is awaited
+                error = raised
+            try:
+                loop.call_soon_threadsafe(hand_over, error)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                _close(client)
+
+        # A daemon thread: a name lookup that hangs holds up neither the loop's pool nor the program's end.
+        threading.Thread(target=connect, name="mqtt-connect", daemon=True).start()
+        async with asyncio.timeout(broker.connect_s):
+            await done
+        self._attach()
+
+    def _attach(self) -> None:
+        self._opened = True
+        client, sock = self._client, self._client.socket()
+        if sock is not None:
+            client.on_socket_close = lambda *_: self._detach()
+            client.on_socket_register_write = lambda *_: self._arm()
+            self._fd = sock.fileno()
+            self._loop.add_reader(self._fd, self.turn, self._read)
+        self._loop.call_soon(self.turn)
+
+    def turn(self, step: Callable[[], object] | None = None) -> None:
+        """Lets paho do `step`, works off what it noted, settles, and writes what is to be written."""
+        if self._turning or self.closed.done() or not self._opened:
+            return
+        self._turning = True
+        try:
+            if step is not None:
+                step()
+            self._work_off()
+            self._settle()
+            if self._client.want_write():
+                self._client.loop_write()
+            self._work_off()
+            if self._client.socket() is None:
+                self.end("connection lost")
+            self._watch_writing()
+        except Exception as error:  # noqa: BLE001 - a reader has no caller: `run` raises it from `closed`
+            if not self.closed.done():
+                self.closed.set_exception(error)
+        finally:
+            self._turning = False
+
+    def _work_off(self) -> None:
+        while self._notes:
+            self._notes.popleft()()
+
+    def _read(self) -> None:
+        """TLS may keep whole packets in a buffer of its own, of which the socket never tells."""
+        for _ in range(TLS_READS):
+            self._client.loop_read()
+            sock = self._client.socket()
+            if not isinstance(sock, ssl.SSLSocket) or not sock.pending():
+                return
+        self._loop.call_soon(self.turn, self._read)
+
+    def _arm(self) -> None:
+        """Something waits to be sent: this turn sends it, or the next."""
+        if not self._turning:
+            self._loop.call_soon(self.turn)
+
+    def _watch_writing(self) -> None:
+        want = self._fd >= 0 and self._client.want_write()
+        if want and not self._writing:
+            self._loop.add_writer(self._fd, self.turn, self._client.loop_write)
+        elif self._writing and not want and self._fd >= 0:
+            self._loop.remove_writer(self._fd)
+        self._writing = want
+
+    def _detach(self) -> None:
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            self._loop.remove_writer(self._fd)
+        self._fd = -1
+
+    def hang_up(self) -> None:
+        """Closes without a DISCONNECT, where the connection still stands: the broker then publishes the will."""
+        self._detach()
+        _close(self._client)
+
+
+class _Ack(NamedTuple):
+    generation: str
+    seqno: int
+    hash: str
+
+
+def _parse_ack(payload: bytes) -> _Ack | None:
+    """The receipt in `payload`; None where it is none: the broker's side may send anything."""
+    if len(payload) > ACK_MAX:
+        return None
+    try:
+        told = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict):
+        return None
+    ack = _Ack(told.get("generation", ""), told.get("seqno", 0), told.get("hash", ""))
+    return ack if isinstance(ack.generation, str) and type(ack.seqno) is int and isinstance(ack.hash, str) else None
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@cache
+def _properties(message_type: str, packet: int) -> Properties:
+    """A feed message's properties, or with no type those of state, status and will."""
+    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    properties.ContentType = FEED_TYPE if message_type else LEVEL_TYPE
+    if message_type:
+        properties.UserProperty = ("type", message_type)
+    return properties
+
+
+def _client_id(broker: Broker) -> str:
+    return f"{broker.table}-{broker.machine}"
+
+
+def _taken_over(broker: Broker) -> str:
+    return f"does another machine connect as {_client_id(broker)}? Only one may be table {broker.table}"
+
+
+def _new_client(broker: Broker) -> mqtt.Client:
+    version, name = CallbackAPIVersion.VERSION2, _client_id(broker)
+    client = mqtt.Client(version, name, protocol=mqtt.MQTTv5, reconnect_on_failure=False, manual_ack=True)
+    client.max_inflight_messages = 0  # no window of paho's: it would queue, and send in its own time
+    client.connect_timeout = broker.connect_s
+    if broker.username is not None:
+        client.username_pw_set(broker.username, broker.password)
+    return client
+
+
+def _connect(client: mqtt.Client, broker: Broker) -> None:
+    """Blocks: files, name lookup, TCP, TLS; sends the CONNECT."""
+    if broker.tls is not None:
+        client.tls_set_context(_tls_context(broker.tls))
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties.MaximumPacketSize = PACKET_MAX
+    client.connect(broker.host, broker.port, broker.keepalive_s, clean_start=True, properties=properties)
+
+
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    """TLS 1.2 or newer, the broker's certificate and name checked. Read anew each time: certificates are renewed."""
+    for path in (tls.ca, tls.cert, tls.key):
+        if path is not None:
+            Path(path).open("rb").close()  # ssl's own error does not name the file
+    context = ssl.create_default_context(cafile=tls.ca)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if tls.cert is not None:
+        context.load_cert_chain(tls.cert, tls.key, password="")  # none at all, and OpenSSL would ask the terminal
+    return context
+
+
+def _prepare(done: "asyncio.Future[None]", _client: mqtt.Client, _userdata: object, sock: socket.socket) -> None:
+    """Between TLS and CONNECT: a connection given up must not come late with our client id, and be the one kept."""
+    if done.done():
+        raise ConnectionAbortedError(errno.ECONNABORTED, "given up")
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _close(client: mqtt.Client) -> None:
+    sock = client.socket()
+    client.on_socket_close = client.on_socket_register_write = client.on_disconnect = None
+    if sock is not None:
+        with contextlib.suppress(OSError):  # closing: the peer may be gone
+            sock.close()
+
+
+_LOST = {  # paho's words for what it found out by itself
+    "Unspecified error": "connection lost",
+    "Keep alive timeout": "the broker does not answer any more",
+    "Protocol error": "the broker breaks the MQTT protocol",
+}
+
+
+def _words(code: ReasonCode, said: Properties | None) -> str:
+    """The broker's reason, with its own sentence where it sent one."""
+    sentence = getattr(said, "ReasonString", "")
+    return f"{code} ({sentence})" if sentence else str(code)
+
+
+def _why(error: OSError | UnicodeError, broker: Broker) -> str:
+    """A sentence for the technician: what is wrong, and what to look at."""
+    where = f"{broker.host}:{broker.port}"
+    match error:
+        case UnicodeError():
+            return f"{broker.host!r} is no host name: correct casino.mqtt.host"
+        case socket.gaierror():
+            return f"no address for {broker.host}: check the name, the network and the name server"
+        case ConnectionRefusedError():
+            return f"{where} refuses: is the broker running, and listening on this address and port?"
+        case TimeoutError():
+            return f"{where} does not answer: check cable, address and firewall"
+        case ssl.SSLCertVerificationError():
+            what = f"the certificate of {where} is not accepted: {error.verify_message}"
+            return f"{what}: check casino.mqtt.tls.ca, the name and the clock"
+        case ssl.SSLError():
+            return f"TLS with {where} failed: {error.reason or error}: check casino.mqtt.tls and the port"
+        case OSError(filename=str(path)):
+            return f"cannot read {path}: {error.strerror}: correct casino.mqtt.tls"
+        case _:
+            return f"{where}: {error.strerror or error}"
