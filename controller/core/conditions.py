@@ -74,6 +74,11 @@ def _left_phase(state: State, c: Condition) -> bool:
     return state.phase is not c.phase
 
 
+def _nothing_open(state: State, c: Condition) -> bool:
+    """The round or the burn that it asked about is gone."""
+    return state.round is None and state.phase is not Phase.BURNING
+
+
 def _link_up(state: State, c: Condition) -> bool:
     return state.link.up
 
@@ -112,7 +117,7 @@ ROWS: dict[str, Row] = {
     "I32": Row(_NOTHING, {}, _link_up, strip=True),
     "I33": Row(_ROUNDS, {}, _link_up),
     "I34": Row(_ROUNDS, {}, _never, waits=True),
-    "I35": Row(_CARDS, {"match": Who.PIT, "differ": Who.PIT}, _never),
+    "I35": Row(_CARDS, {"match": Who.PIT, "differ": Who.PIT}, _nothing_open),
     "I40": Row(_CARDS, {}, _never),
     "I49": Row(_ROUNDS, {"recount": Who.DEALER, "accept": Who.PIT}, _left_phase, calls=True),
     "offline": Row(_ROUNDS, {}, _link_up, waits=True),

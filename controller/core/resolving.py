@@ -110,6 +110,8 @@ def _burn_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple
 
 def _next_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
     """Unseen, it becomes the first card of the next round (I09)."""
+    if state.phase is Phase.UNLOADING:
+        raise Refused("no_next_round")
     if shoe_of(state).aside is not None:
         raise Refused("one_aside")
     return (f.CardSetAside(c.n), _done(c, event))

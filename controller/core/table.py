@@ -82,7 +82,7 @@ def fold(state: State, facts: tuple[Fact, ...]) -> State:
 
 # --- what follows from facts ------------------------------------------------------------------------------
 
-_FOLLOWS_MAX = 64  # far above the longest chain (a shoe's worth of waiting cards is at most a handful)
+_FOLLOWS_MAX = 2048  # above the longest chain: every card of twelve decks waited for its place
 _QUIET = (f.CardDealt, f.CardBurned, f.RoundCompleted, f.RoundDealt)
 
 
@@ -250,16 +250,15 @@ _cut_1st = _cell(shoe.cut_before_first, f.RoundCancelled, *_CUTS)
 _cut_rnd = _cell(shoe.cut_in_round, *_CUTS)
 _cut_res = _cell(shoe.cut_in_result, *_CUTS)
 
-_MANUAL = (f.CardDiscarded, f.IrregularityResolved, *_KEEPS, *_RAISES)
 _RESOLVES = _each(
     _resolved,
-    _MANUAL,
-    burning=(f.CardBurned, f.BurnEnded),
-    ready=(f.CardBurned, f.CardSetAside, f.RoundBegun, f.ShoeEndQueued, *_DEALS),
-    betting=(f.CardBurned, f.BettingClosed, *_VOIDS),
-    closing=(f.CardBurned, f.RoundBegun, f.ShoeEndQueued, *_DEALS, *_VOIDS),
-    dealing=(f.CardBurned, f.ShoeEndQueued, *_DEALS, *_VOIDS),
-    result=(f.CardBurned, f.CardSetAside, f.ShoeEndQueued, *_VOIDS),
+    (f.IrregularityResolved, f.CardDiscarded, f.CardBurned, f.CardSetAside, f.ShoeEndQueued, *_KEEPS, *_RAISES),
+    burning=(f.BurnEnded,),
+    ready=(f.RoundBegun, *_DEALS),
+    betting=(f.BettingClosed, *_VOIDS),
+    closing=(f.RoundBegun, *_DEALS, *_VOIDS),
+    dealing=(*_DEALS, *_VOIDS),
+    result=_VOIDS,
     unloading=(f.CardLeft, f.ShoeClosed, f.TableClosed),
 )
 _RESTARTS = _each(upkeep.restarted, (f.TableStarted, *_RAISES), betting=(f.RoundCancelled, f.BettingClosed))
