@@ -13,17 +13,20 @@ from typing import Any
 
 from . import __version__, config, feed, keys
 from . import loop as heart
-from .adapters import publisher_mqtt
+from .adapters import journal_sqlite, publisher_mqtt
 from .adapters.clock import SystemClock
 from .adapters.journal_sqlite import JournalSqlite
 from .adapters.publisher_file import PublisherFile
 from .adapters.publisher_mqtt import PublisherMqtt
 from .adapters.scanner_serial import ScannerSerial
 from .config.models import Config, Mqtt
+from .control import audit, recall
+from .control.server import ControlServer, Desk
 from .core.codes import Codes
 from .core.events import Configured, JournalMade, Restarted
 from .core.profile import Procedure, Profile
 from .core.state import State
+from .panel import LanguageError, Words
 from .ports import Journal, Panel, Publisher, Source
 
 log = logging.getLogger(__name__)
@@ -243,3 +246,58 @@ def wakers(table: Table) -> list[Callable[[heart.Durable], None]]:
                 publisher.wake_state()
 
     return [wake]
+
+
+# --- the control socket, and the journal read beside the daemon or without it -------------------------------
+
+
+def control_of(table: Table, cfg: Config) -> ControlServer:
+    """The socket of a table that is built; WiringError where its language has no words."""
+    try:
+        words = Words(cfg.table.language)
+    except LanguageError as error:
+        raise WiringError(str(error)) from error
+
+    def beating() -> heart.Loop:
+        assert table.loop is not None, "the socket opens after the table is recovered"
+        return table.loop
+
+    def watch(hear: Callable[[object], None]) -> None:
+        beating().watchers.append(hear)
+
+    desk = Desk(
+        table=cfg.table.id,
+        mode=table.speaker.mode,
+        version=__version__,
+        public_key=table.public_key,
+        words=words,
+        outbox=table.journal,
+        submit=lambda event: beating().submit(event),
+        now=table.clock.now,
+        state=lambda: beating().state,
+        view=lambda: beating().view,
+        backlog=lambda: backlog(table.journal, table.publishers),
+        watch=watch,
+        recall=lambda count: journal_rounds(journal_file(cfg), count),
+        verify=lambda: verify_journal(journal_file(cfg)),
+    )
+    return ControlServer(Path(cfg.control.socket), desk)
+
+
+def journal_file(cfg: Config) -> Path:
+    return Path(cfg.storage.path) / journal_sqlite.DATABASE
+
+
+def journal_rounds(path: Path, count: int) -> list[dict[str, Any]]:
+    """The last rounds that ended, oldest first (`recall.rounds`). JournalError, RecordError."""
+    bodies = journal_sqlite.bodies(path, newest_first=True)
+    return recall.rounds((body for _, body in bodies), count)
+
+
+def verify_journal(path: Path, public_key: str | None = None) -> audit.Verdict:
+    """Database, both chains, every signature (by `public_key`, or the one that the journal announces). JournalError."""
+    progress = None
+    for progress in journal_sqlite.verify(path, audit.Signatures(keys.verify, public_key)):
+        log.debug("%s: %d of %d rows are good", path, progress.rows, progress.of)
+    assert progress is not None, "it yields at least once"
+    return audit.Verdict(progress.rows, progress.messages, progress.fault)
