@@ -11,6 +11,16 @@ from .shoe import after_round, closed, shoe_of
 from .state import Condition, Fate, State
 
 
+# What the feed says of a round that a condition voided.
+_REASONS = {
+    "I05": "ninth_copy",
+    "I06": "foreign_card",
+    "I07": "card_before_time",
+    "I23": "shoe_empty",
+    "I35": "recovery",
+}
+
+
 def void_round(state: State, event: events.VoidAsked) -> tuple[Fact, ...]:
     """The pit boss voids the round in progress (I31); with no card out it is cancelled instead."""
     authorise(event.by, Who.PIT)
@@ -65,13 +75,12 @@ def _finish_then_end(state: State, c: Condition, event: events.ResolveAsked) -> 
 def _void_and_end(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
     if state.round is None:
         return _finish_then_end(state, c, event)
-    reason = "shoe_empty" if c.code == "I23" else c.code
     end = f.ShoeEndQueued("fault", event.by)
-    return (end, *_void(state, reason, event.by, Phase.UNLOADING), _done(c, event))
+    return (end, *_void(state, _REASONS[c.code], event.by, Phase.UNLOADING), _done(c, event))
 
 
 def _void_round(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
-    return (*_void(state, c.code, event.by), _done(c, event))
+    return (*_void(state, _REASONS[c.code], event.by), _done(c, event))
 
 
 def _remove_foreign(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
@@ -101,7 +110,7 @@ def _without_card(state: State, c: Condition, by: tuple[str, ...]) -> tuple[Fact
     assert round_ is not None
     then = after_round(state, round_.number)
     numbers = round_.numbers
-    return (f.RoundVoided(round_.number, c.code, round_.cards, numbers, by, then, round_.dummy),)
+    return (f.RoundVoided(round_.number, _REASONS[c.code], round_.cards, numbers, by, then, round_.dummy),)
 
 
 def _burn_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
@@ -138,7 +147,7 @@ def _differ(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fac
         shoe = shoe_of(state)
         short = conditions.raised(state, "I25", {"of": str(shoe.burn_of or 0), "done": str(shoe.burn_done)})
         return (_done(c, event), *short)
-    return (*_void(state, "I35", event.by), _done(c, event))
+    return (*_void(state, _REASONS["I35"], event.by), _done(c, event))
 
 
 def keyed(state: State, event: events.ResolveAsked) -> events.CardKnown:
