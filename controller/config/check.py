@@ -6,7 +6,7 @@ shows up twice and a check never meets half a group.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -38,7 +38,7 @@ def validate(
         bad: set[Any] = set()
         problems: list[Problem] = []
     except ValidationError as error:
-        details = error.errors(include_url=False)
+        details = [*_told(error.errors(include_url=False))]
         places = {problem[:3] for problem in found}  # a value that is misread there is not judged again
         problems = [problem for detail in details if (problem := _explain(model, tree, detail))[:3] not in places]
         bad = {detail["loc"][0] for detail in details}
@@ -49,6 +49,15 @@ def validate(
             problems += [tree.problem(where, text) for where, text in check.find(value)]
     problems += found
     return (None if problems else value), problems
+
+
+def _told(details: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The errors worth telling: a list is not too short as well because one of its items is wrong."""
+    for detail in details:
+        loc = detail["loc"]
+        inner = any(other["loc"][: len(loc)] == loc and other is not detail for other in details)
+        if detail["type"] != "too_short" or not inner:
+            yield detail
 
 
 def _explain(model: type[BaseModel], tree: Tree, detail: Mapping[str, Any]) -> Problem:

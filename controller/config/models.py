@@ -183,7 +183,8 @@ class FeedFile(Section):
 class CommandKey(Section):
     keyid: str = Field(pattern=r"^[0-9a-f]{16}$", description="the key's id: 16 hexadecimal digits, small letters")
     publickey: str = Field(
-        pattern=r"^[A-Za-z0-9_-]{43}$", description="the Ed25519 public key in base64url: 43 characters"
+        pattern=r"^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$",
+        description="the Ed25519 public key in base64url: 43 characters",
     )
 
 

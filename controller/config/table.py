@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from controller.core.cards import DECK, Card
+from controller.core.codes import Codes, CodesError
 from controller.core.profile import Opens
 
 from .check import Check, Findings
@@ -42,7 +42,10 @@ def _primary(config: Config) -> Findings:
             f"primary is {casino.primary}, which is not set up: add {casino.primary}: {example} here, or name another"
         )
         yield ("casino", "primary"), text
-    if config.procedure.open_betting is Opens.SERVER and not casino.command_keys:
+
+
+def _server_opens(config: Config) -> Findings:
+    if config.procedure.open_betting is Opens.SERVER and not config.casino.command_keys:
         text = "open_betting is server, but without casino.command_keys the table obeys no server: add its key"
         yield ("procedure", "open_betting"), text
 
@@ -90,22 +93,19 @@ def _needed(group: str, driver: str, key: str, section: Section) -> str:
 
 def _codes(config: Config) -> Findings:
     scanner = config.scanner
-    if scanner.cut_code == scanner.noread_code:
-        yield ("scanner", "noread_code"), f"{scanner.noread_code} is the cut_code too: a code can only mean one thing"
-    if not isinstance(scanner.codes, CodeTable):
-        return
-    where = ("scanner", "codes", "table")
-    for code, name in scanner.codes.table.items():
-        try:
-            Card.parse(name)
-        except ValueError as error:
-            yield (*where, code), str(error)
-        for key in ("cut_code", "noread_code"):
-            if code == getattr(scanner, key):
-                yield (*where, code), f"{code} is scanner.{key} too: a code can only mean one thing"
-    missing = [str(card) for card in DECK if card not in scanner.codes.table.values()]
-    if missing:
-        yield where, "these cards have no code: " + " ".join(missing)
+    where: tuple[str, ...] = ("scanner", "codes")
+    table: str | dict[str, str]
+    if isinstance(scanner.codes, CodeTable):
+        where, table = (*where, "table"), scanner.codes.table
+    else:
+        table = scanner.codes
+    try:
+        Codes.of(table, cut=scanner.cut_code, noread=scanner.noread_code)
+    except CodesError as error:
+        for key, text in error.problems:
+            group, _, code = key.partition(".")
+            place = ("scanner", group) if group != "codes" else (*where, code) if code else where
+            yield place, f"{code or group}: {text}"
 
 
 def _ports(config: Config) -> Findings:
@@ -171,7 +171,8 @@ def _used_pins(config: Config) -> Iterator[tuple[tuple[str | int, ...], int]]:
 
 
 CHECKS = (
-    Check(("casino", "procedure"), _primary),
+    Check(("casino",), _primary),
+    Check(("casino", "procedure"), _server_opens),
     Check(("casino",), _mqtt),
     Check(("casino",), _command_keys),
     Check((), _needs),

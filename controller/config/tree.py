@@ -6,6 +6,7 @@ Built from PyYAML's events, because they still know what the constructed value h
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -87,10 +88,11 @@ def read_tree(data: bytes, file: str) -> tuple[Tree, list[Problem]]:
 
 
 def _decode(data: bytes, file: str) -> str:
+    data = data.removeprefix(BOM_UTF8)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig", "replace")
+        before = data[: error.start].decode()
         text = f"byte 0x{data[error.start]:02X} is not UTF-8: save the file as UTF-8"
         raise ConfigError([Problem(file, *_place_of(before, len(before)), text)]) from error
 

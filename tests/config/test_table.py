@@ -1,0 +1,433 @@
+"""The keys of table.yaml: each for itself, together, and what the core is given of them (DESIGN 3 and 8)."""
+
+from pathlib import Path
+
+import pytest
+
+from controller import config
+from controller.config import table
+from controller.core.profile import Confirms, Opens, Procedure
+from tests.config.cases import TABLE, Case, cases, check, errors, whole
+
+
+def loaded(text: str = "") -> config.Config:
+    return config.parse(whole(text, TABLE).encode(), "file.yaml")
+
+
+KEYS = """
+▸▸profile: p
+~ table
+~ casino
+! 'casino' is missing here: where the results go
+! 'table' is missing here: who this table is
+
+▸table: {}
+▸casino: {}
+! 'id' is missing here: the table's number given by the casino
+! 'primary' is missing here: mqtt, serial or file
+
+▸tabel: {}
+! unknown key 'tabel': did you mean 'table'?
+
+▸xyz: {}
+! unknown key 'xyz': known here are table, profile, procedure, gpio, scanner
+
+lamps: {▸drivr: gpio}
+! unknown key 'drivr': did you mean 'driver'?
+
+casino: {primary: mqtt, mqtt: {host: b, port: 1883, ▸password: x}}
+! unknown key 'password': did you mean 'password_file'?
+
+casino: {primary: mqtt, mqtt: {host: b, tls: {ca: /a, ▸crt: /b}}}
+! unknown key 'crt': did you mean 'cert'?
+
+procedure: {betting_seconds: ▸'15'}
+! betting_seconds must be a whole number without quotes, not '15' (the betting time
+
+procedure: {betting_seconds: ▸0}
+! betting_seconds must be at least 1, not '0'
+
+procedure: {betting_seconds: ▸601}
+! betting_seconds must be at most 600
+
+procedure: {betting_seconds: ▸true}
+! betting_seconds must be a whole number
+
+procedure: {open_betting: ▸dealr}
+! open_betting must be 'dealer', 'auto', 'server' or 'none', not 'dealr': did you mean dealer?
+
+procedure: {offline_rounds: ▸alow}
+! offline_rounds must be 'refuse' or 'allow', not 'alow': did you mean allow?
+
+storage: {allow_volatile: ▸'true'}
+! allow_volatile must be true or false without quotes
+
+▸storage: [1]
+! storage must be a group of keys
+
+storage: ▸x
+! storage must be a group of keys
+
+storage: {path: ▸var/lib}
+! path is not written as it must be, not 'var/lib'
+
+lamps: {timer: ▸5}
+! timer must be a list
+
+lamps: {timer: [5, ▸x]}
+! timer must be a whole number
+
+lamps: {timer: [5, ▸28]}
+! timer must be at most 27
+
+scanner: {▸codes: [plain]}
+! codes cannot be this
+
+scanner: {codes: ▸plane}
+! codes must be 'plain', 'srr0' or 'letter', not 'plane': did you mean plain?
+
+scanner: {baud: ▸9601}
+! baud must be 1200, 2400
+
+scanner: {cut_code: ▸' CUT'}
+! cut_code is not written as it must be
+
+scanner: {codes: {▸table: {▸"": AS}}}
+! codes: no code for AS 2S
+! a key must be plain text
+
+display: {address: ▸3C}
+! address must be a whole number
+
+display: {rotate: ▸1}
+! rotate must be 0 or 2
+
+table: {id: ▸7}
+! id must be text: write "7" in quotes
+
+table: {id: ▸0x1F}
+! id must be text: write "0x1F" in quotes
+
+table: {id: ▸BAC 7}
+profile: ▸../p
+! id is not written as it must be, not 'BAC 7' (the table's number given by the casino
+! profile is not written as it must be
+
+table: {id: ▸a/b}
+profile: ▸p.yaml
+! id is not written
+! profile is not written
+
+table: {id: ▸-x}
+profile: ▸P
+! id is not written
+! profile is not written
+
+casino: {primary: mqtt, mqtt: {host: ▸'mqtt://b', port: 1883}}
+! host is not written as it must be, not 'mqtt://b' (the broker's host name or address, without mqtt://
+
+casino: {primary: mqtt, mqtt: {host: b, port: 1883, prefix: ▸'a/+'}}
+! prefix is not written
+
+casino: {primary: mqtt, mqtt: {host: b, port: 1883, prefix: ▸/a}}
+! prefix is not written
+
+casino: {primary: mqtt, mqtt: {host: b, port: 1883, server_status: ▸'a/#'}}
+! server_status is not written
+
+casino: {primary: mqtt, mqtt: {host: b, port: ▸70000}}
+! port must be at most 65535
+
+casino:
+  primary: file
+  file: {path: /f}
+  command_keys: [{keyid: ▸X, publickey: ▸11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURp}]
+! keyid is not written
+! publickey is not written
+"""
+
+
+@pytest.mark.parametrize("case", list(cases(KEYS, TABLE)), ids=lambda case: case.text.split("\n")[0])
+def test_keys_that_are_refused(case: Case) -> None:
+    check(errors(config.parse, case.text), case.expected)
+
+
+def test_a_socket_path_has_the_length_that_the_system_allows() -> None:
+    check(
+        errors(config.parse, whole(f"control: {{socket: /{'x' * 100}}}", TABLE)),
+        ("1:19: socket must have at most 100",),
+    )
+    assert errors(config.parse, whole(f"control: {{socket: /{'x' * 99}}}", TABLE)) == []
+
+
+TOGETHER = """
+casino: {primary: ▸mqtt}
+! primary is mqtt, which is not set up: add mqtt: {host: …} here
+
+casino: {primary: ▸serial, file: {path: /f}}
+! primary is serial, which is not set up: add serial: {port: …}
+
+casino: {primary: ▸file}
+! primary is file, which is not set up: add file: {path: …}
+
+casino: {primary: mqtt, ▸mqtt: {host: b}}
+! port 8883 speaks TLS: add tls: {ca: …}, or give the port without it
+
+casino: {primary: mqtt, mqtt: {host: b, port: ▸8883}}
+! port 8883 speaks TLS
+
+casino: {primary: mqtt, mqtt: {host: b, ▸tls: {ca: /a, cert: /c}}}
+! cert and key go together
+
+casino: {primary: mqtt, mqtt: {host: b, port: 1883, password_file: ▸/p}}
+! a password needs a username
+
+procedure: {open_betting: ▸server}
+! open_betting is server, but without casino.command_keys
+
+scanner: {driver: ▸serial}
+! scanner with serial needs port: the scanner: its path
+
+scanner: {driver: ▸hid}
+! scanner with hid needs port
+
+shoe: {driver: ▸gpio, cut: 5}
+! shoe with gpio needs exit_inner: the exit sensor nearer the cards
+
+shoe: {driver: ▸head}
+! shoe with head needs port
+
+lamps: {driver: ▸▸gpio}
+! lamps with gpio needs red
+! lamps with gpio needs timer
+
+buzzer: {driver: ▸gpio}
+! buzzer with gpio needs pin
+
+buttons: {driver: ▸gpio, start: 5, call: 6}
+! buttons with gpio needs confirm: CONFIRMAR
+
+display: {driver: sh1106, interface: ▸▸spi}
+! display with spi needs dc
+! display with spi needs reset
+
+shoe: {driver: gpio, exit_inner: 17}
+buzzer: {driver: gpio, pin: ▸17}
+! pin 17 of buzzer.pin is shoe.exit_inner already
+
+lamps: {driver: gpio, timer: [5, 6, ▸5], red: ▸6}
+! pin 5 of lamps.timer.2 is lamps.timer.0 already
+! pin 6 of lamps.red is lamps.timer.1 already
+
+display: {driver: ssd1309, interface: spi, dc: 24, reset: ▸24}
+! pin 24 of display.reset is display.dc already
+
+buzzer: {driver: gpio, pin: ▸2}
+display: {driver: ssd1306}
+! pin 2 of buzzer.pin is taken by the display's I²C line (display.interface)
+
+buzzer: {driver: gpio, pin: ▸9}
+display: {driver: ssd1306, interface: spi, dc: 24, reset: 25}
+! pin 9 of buzzer.pin is taken by the display's SPI line MISO (display.interface)
+
+buzzer: {driver: gpio, pin: ▸14}
+scanner: {driver: serial, port: /dev/ttyAMA0}
+! pin 14 of buzzer.pin is taken by the board's UART (scanner.port)
+
+buzzer: {driver: gpio, pin: ▸15}
+casino: {primary: serial, serial: {port: /dev/serial0}}
+! pin 15 of buzzer.pin is taken by the board's UART (casino.serial.port)
+
+buzzer: {driver: gpio, pin: ▸0}
+! pin 0 of buzzer.pin is taken by the board's ID EEPROM
+
+scanner: {driver: serial, port: /dev/x}
+shoe: {driver: head, port: ▸/dev/x}
+! /dev/x is scanner.port already
+
+scanner: {driver: serial, port: /dev/x}
+casino: {primary: serial, serial: {port: ▸/dev/x}}
+! /dev/x is scanner.port already
+
+scanner: {cut_code: X, noread_code: ▸X}
+! noread_code: 'X' is already the code of the cut card
+
+scanner: {cut_code: ▸8H}
+! cut_code: '8H' is already the code of the card 8H
+
+scanner: {codes: {▸table: {X: ▸1H}}}
+! codes: no code for AS 2S
+! X: '1H' is no card: write rank A 2-9 T J Q K
+
+casino:
+  primary: file
+  file: {path: /f}
+  command_keys:
+    - {keyid: 0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
+    - {keyid: ▸0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
+! 0123456789abcdef is listed twice
+
+table: {id: ▸010}
+procedure: {betting_seconds: ▸0, ▸betting_seconds: 15}
+▸gpoi: {}
+lamps: {driver: gpio, timer: [5], red: ▸5}
+buzzer: {driver: gpio, pin: ▸99}
+casino: {primary: ▸mqtt}
+! 010: readers differ on this number
+! betting_seconds must be at least 1
+! 'betting_seconds' is given twice
+! unknown key 'gpoi': did you mean 'gpio'?
+! pin 5 of lamps.red is lamps.timer.0 already
+! pin must be at most 27
+! primary is mqtt, which is not set up
+"""
+
+
+@pytest.mark.parametrize("case", list(cases(TOGETHER, TABLE)), ids=lambda case: case.text.split("\n")[0])
+def test_keys_that_contradict_each_other(case: Case) -> None:
+    check(errors(config.parse, case.text), case.expected)
+
+
+AGREE = """
+buzzer: {driver: none, pin: 2}
+display: {driver: ssd1309}
+
+buzzer: {driver: gpio, pin: 2}
+display: {driver: ssd1309, bus: 3}
+
+buzzer: {driver: gpio, pin: 9}
+display: {driver: ssd1309}
+
+buzzer: {driver: gpio, pin: 14}
+scanner: {driver: serial, port: /dev/serial/by-id/usb-x}
+
+scanner: {driver: none, port: /dev/x}
+shoe: {driver: head, port: /dev/x}
+
+display: {driver: ssd1309, address: 0x3D, rotate: 2}
+
+casino: {primary: mqtt, mqtt: {host: 10.0.0.5, port: 1883}}
+
+casino: {primary: mqtt, mqtt: {host: "fe80::1", port: 1883}}
+
+casino: {primary: mqtt, mqtt: {host: b, tls: {ca: /a, cert: /c, key: /k}, username: u, password_file: /p}}
+
+profile: /etc/house/mine.yaml
+"""
+
+
+@pytest.mark.parametrize("case", list(cases(AGREE, TABLE)), ids=lambda case: case.text.split("\n")[0])
+def test_keys_that_agree(case: Case) -> None:
+    assert errors(config.parse, case.text) == []
+
+
+# As the page prints it, its `…` filled in where a value must be one.
+DESIGN_8 = """
+table:     {id: BAC-07, language: es}
+profile:   seeds-commission            # config/profiles/*.yaml; or a path
+procedure: {open_betting: dealer, betting_seconds: 15, confirm_result: dealer, confirm_seconds: 3,
+            offline_rounds: refuse, idle_lock_minutes: 5}
+gpio:      {pin_factory: gpiod}
+scanner:   {driver: serial, port: /dev/serial/by-id/…, baud: 9600, codes: plain, cut_code: CUT, position: after_exit,
+            rescan: same, repeat_ms: 0, max_pending: 2}   # serial | hid | none; codes: plain srr0 letter table
+shoe:      {driver: gpio, exit_inner: 17, exit_outer: 27, cut: 22, lid: 23, present: 18}            # gpio | head | none
+lamps:     {driver: gpio, timer: [5, 6, 13, 19], red: 26, call: 14}                                 # gpio | none
+buzzer:    {driver: gpio, pin: 12}
+buttons:   {driver: gpio, start: 16, confirm: 20, call: 21, key: 4}
+display:   {driver: ssd1309, interface: i2c, bus: 1, address: 0x3C, rotate: 0}      # ssd1306 ssd1309 sh1106 | none
+casino:
+  primary: mqtt
+  receipt: server
+  link_grace_seconds: 3
+  mqtt:    {host: broker.example, port: 8883, prefix: baccarat, tls: {ca: /etc/…, cert: /etc/…, key: /etc/…},
+            username: …, password_file: /etc/…, server_status: casino/status}
+  serial:  {port: /dev/serial/by-id/casino, baud: 115200}
+  file:    {path: /var/lib/baccarat-table/feed.jsonl}
+storage:   {path: /var/lib/baccarat-table, allow_volatile: false}
+control:   {socket: /run/baccarat-table/control.sock}
+"""
+
+
+def test_the_example_of_the_design() -> None:
+    found = config.parse(DESIGN_8.encode(), "file.yaml")
+    assert found.table.id == "BAC-07"
+    assert found.lamps.timer == (5, 6, 13, 19)
+    assert found.display.address == 60
+    assert found.casino.mqtt is not None
+    assert found.casino.mqtt.tls is not None
+    assert found.casino.mqtt.tls.ca == "/etc/…"
+    assert config.procedure_of(found) == Procedure(receipts=True, sensors=True)
+
+
+PROCEDURES = {
+    "": Procedure(receipts=False),
+    "casino: {primary: serial, serial: {port: /p}, link_grace_seconds: 7}": Procedure(link_grace_seconds=7),
+    "procedure: {open_betting: none, confirm_result: none}\nscanner: {max_pending: 3}": Procedure(
+        open_betting=Opens.NONE, confirm_result=Confirms.NONE, receipts=False, max_pending=3
+    ),
+    "procedure: {betting_seconds: 20, confirm_result: auto, confirm_seconds: 4, offline_rounds: allow}\n"
+    "shoe: {driver: head, port: /h}\ncasino: {primary: mqtt, mqtt: {host: b, port: 1883}}": Procedure(
+        betting_seconds=20, confirm_result=Confirms.AUTO, confirm_seconds=4, offline_rounds=True, sensors=True
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), PROCEDURES.items())
+def test_procedure_of(text: str, expected: Procedure) -> None:
+    assert config.procedure_of(loaded(text)) == expected
+
+
+def test_a_configuration_does_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        loaded().table.id = "X"
+
+
+PACKAGES = """
+buzzer: {driver: none, pin: 5}
+
+gpio: {pin_factory: ▸gpiod}
+buzzer: {driver: ▸gpio, pin: 5}
+! gpiod needs the package gpiod: install the extra: pip install 'baccarat-table-controller[pi]'
+! driver gpio needs the package gpiozero: install the extra: pip install 'baccarat-table-controller[pi]'
+
+gpio: {pin_factory: mock}
+buttons: {driver: ▸gpio, start: 5, confirm: 6, call: 7}
+! driver gpio needs the package gpiozero
+
+gpio: {pin_factory: ▸rpigpio}
+lamps: {driver: ▸gpio, timer: [5], red: 6}
+! rpigpio needs the package RPi.GPIO: install the extra: pip install 'baccarat-table-controller[rpigpio]'
+! driver gpio needs the package gpiozero
+
+gpio: {pin_factory: rpigpio}
+
+shoe: {driver: ▸gpio, exit_inner: 17}
+! driver gpio needs the package gpiod
+
+display: {driver: ▸sh1106}
+! the display needs the package luma.oled: install the extra: pip install 'baccarat-table-controller[pi]'
+"""
+
+
+@pytest.mark.parametrize("case", list(cases(PACKAGES, TABLE)), ids=lambda case: case.text.split("\n")[0])
+def test_packages_that_are_missing_are_named(tmp_path: Path, case: Case) -> None:
+    """DESIGN 3: choosing what is not installed is a configuration error that names the package."""
+    path = tmp_path / "table.yaml"
+    path.write_text(case.text)
+    asked: list[str] = []
+
+    def has_none(module: str) -> bool:
+        asked.append(module)
+        return False
+
+    problems = sorted(config.check_packages(path, config.load(path), has_none))
+    check([str(problem).removeprefix(f"{path}:") for problem in problems], case.expected)
+    assert len(asked) == len(problems)
+    assert config.check_packages(path, config.load(path), lambda _: True) == []
+
+
+def test_packages_are_looked_for_in_this_python() -> None:
+    assert table.is_installed("yaml")
+    assert table.is_installed("xml.dom")
+    assert not table.is_installed("no_such_module_anywhere")
+    assert not table.is_installed("no_such_package_anywhere.inside")
