@@ -67,9 +67,10 @@ class Client:
             if isinstance(answer, Notification):
                 yield answer.params
 
-    def patient(self) -> None:
-        """From here on an answer may take as long as it takes."""
+    def patient(self) -> "Client":
+        """Itself; from here on an answer may take as long as it takes."""
         self._line.settimeout(None)
+        return self
 
     def _read(self) -> bytes:
         try:

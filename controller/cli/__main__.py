@@ -1,0 +1,7 @@
+"""`python -m controller.cli` is `tablectl`."""
+
+import sys
+
+from . import main
+
+sys.exit(main())

@@ -1,0 +1,108 @@
+"""What `tablectl` prints for people: lines of plain text, from the plain values that the table answers with."""
+
+from collections.abc import Iterator
+from typing import Any
+
+_TELLS = (
+    "slot",
+    "card",
+    "n",
+    "round",
+    "stage",
+    "outcome",
+    "seconds",
+    "closes",
+    "reason",
+    "code",
+    "choice",
+    "last_round",
+)
+"""Members of a message's data that one line has room for, in this order."""
+
+
+def prompt(shown: dict[str, Any]) -> str:
+    """The panel on one line."""
+    parts = [shown["headline"], *shown["lines"]]
+    text = " / ".join(part for part in parts if part)
+    return f"{text}   [{shown['strip']}]" if shown["strip"] else text
+
+
+def status(told: dict[str, Any]) -> Iterator[str]:
+    """The table at a glance: what it shows first, what holds it next, then the feed."""
+    yield f"table {told['table']}, {told['mode']}, version {told['version']}"
+    yield f"panel     {prompt(told['prompt'])}"
+    where = [f"{name} {told[name]}" for name in ("shoe", "round", "stage", "counted") if told[name] is not None]
+    yield f"phase     {', '.join([told['phase'], *where])}"
+    if told["slots"]:
+        yield f"cards     {_slots(told['slots'].items())}"
+    yield f"lamps     {_lamps(told['lamps'])}"
+    for condition in told["conditions"]:
+        yield f"standing  {_condition(condition)}"
+    link = told["link"]
+    yield f"link      {'up' if link['up'] else 'down: ' + (link['reason'] or 'not connected yet')}"
+    yield f"feed      generation {told['generation']}, message {told['seqno']}, {_backlog(told['backlog'])}"
+    yield f"key       {told['public_key']}"
+
+
+def _lamps(lamps: dict[str, Any]) -> str:
+    left, call = lamps["closes_in_ms"], ", call" if lamps["call"] else ""
+    time = "" if left is None else f", {left / 1000:.1f} s left"
+    return f"{lamps['pattern']}{time}{call}"
+
+
+def _condition(c: dict[str, Any]) -> str:
+    exits = ", ".join(f"{choice} ({who})" for choice, who in c["exits"].items()) or "ends by itself"
+    detail = " ".join(f"{name}={value}" for name, value in c["detail"].items())
+    return f"{c['code']} stops {c['stops']}: {exits}" + (f"  ({detail})" if detail else "")
+
+
+def _backlog(backlog: dict[str, int]) -> str:
+    return ", ".join(f"{name} has {count} to go" for name, count in backlog.items()) or "no publisher"
+
+
+def _slots(cards: Any) -> str:  # noqa: ANN401 - pairs of slot and card
+    return "  ".join(f"{slot} {card}" for slot, card in cards)
+
+
+def batch(told: dict[str, Any]) -> Iterator[str]:
+    """What a durable batch brought: its messages, then what the panel says now."""
+    for fact in told["facts"]:
+        data = fact["data"]
+        tells = " ".join(f"{name}={data[name]}" for name in _TELLS if data.get(name) not in (None, False))
+        kind = fact["type"].removeprefix("baccarat.").removesuffix(".v1")
+        yield f"{fact['time'][11:-1]}  {fact['seqno']:>7}  {kind:<22} {tells}"
+    yield f"{told['phase']:>21}  {prompt(told['prompt'])}"
+
+
+def recalled(rounds: list[dict[str, Any]]) -> Iterator[str]:
+    """Each round card by card, and as it was picked up (D10)."""
+    for one in rounds:
+        yield f"RECALL shoe {one['shoe']} round {one['round']}  {one['time']}  {_ending(one)}"
+        for card in one["cards"]:
+            yield f"  {card['slot']} {card['card']}  card {card['n']}, {card['read']}, {card['time']}"
+        pickup = "  ".join(f"{card['card']} ({card['slot']})" for card in one["pickup"])
+        yield f"  picked up right to left: {pickup or 'no card'}"
+    if not rounds:
+        yield "RECALL no round has ended yet"
+
+
+def _ending(one: dict[str, Any]) -> str:
+    dummy = ", without bets" if one["dummy"] else ""
+    if one["ended"] != "completed":
+        by = f" by {', '.join(one['by'])}" if one["by"] else ""
+        return f"{one['ended']}: {one['reason']}{by}{dummy}"
+    last = ", last of the shoe" if one["last_round"] else ""
+    return f"{one['outcome']}, player {one['player']['points']}, banker {one['banker']['points']}{last}{dummy}"
+
+
+def verdict(told: dict[str, Any], what: str) -> str:
+    rows = "" if told["rows"] is None else f"{told['rows']} rows and "
+    if told["ok"]:
+        return f"{what}: good: {rows}{told['messages']} messages, chain and signatures"
+    return f"{what}: NOT good: {told['fault']} (good before it: {rows}{told['messages']} messages)"
+
+
+def problem(told: dict[str, Any]) -> str:
+    """As compilers write it, so that editors find the place."""
+    place = f"{told['file']}:{told['line']}:{told['column']}" if told["line"] else told["file"]
+    return f"{place}: {told['text']}"

@@ -1,0 +1,279 @@
+"""What works with the daemon down: card scripts, the configuration, keys, the journal and its exports.
+
+Nothing here speaks to a running table. Whatever cannot be done is a `FailureError` that says what to do; the errors of
+the parts below do not get past this file.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from . import config, feed, keys, wiring
+from .config import ConfigError
+from .control import audit
+from .core import events as e
+from .core import facts as f
+from .core import rules, table
+from .core.cards import Card
+from .core.conditions import Refused
+from .core.facts import Phase, Stops
+from .core.profile import Confirms, Opens, Procedure, Profile
+from .core.records import RecordError
+from .core.shoe import counts, shoe_of
+from .core.state import State
+from .keys import KeyFileError, TableKey
+from .ports import JournalError
+
+LINE_BYTES_MAX = 1 << 20  # of an export; the longest message has a few thousand
+SQLITE = b"SQLite format 3\0"  # how every SQLite database begins (sqlite.org/fileformat.html)
+
+
+class FailureError(Exception):
+    """What was asked for cannot be done. The text says why, and what to do."""
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """The errors of the parts below, as one kind."""
+    try:
+        yield
+    except (ConfigError, KeyFileError, JournalError, RecordError, wiring.WiringError) as error:
+        raise FailureError(str(error)) from error
+
+
+# --- the configuration ----------------------------------------------------------------------------------------
+
+
+def socket_path(path: Path) -> str:
+    """Where the table of this configuration file listens."""
+    with _told():
+        return config.load(path).control.socket
+
+
+def config_check(path: Path) -> list[dict[str, Any]]:
+    """All that is wrong with a configuration file: {file, line, column, text}; line 0 is the file as a whole."""
+    return [problem._asdict() for problem in config.check(path, wiring.profiles_beside(path))]
+
+
+def config_schema() -> dict[str, Any]:
+    return config.schema()
+
+
+def profile_named(name: str | None, path: Path | None) -> Profile:
+    """The profile of that name or path; None: the one of the configuration file `path`, else seeds-commission."""
+    with _told():
+        search = wiring.shipped_profiles() if path is None else wiring.profiles_beside(path)
+        own = "seeds-commission" if path is None or name else config.load(path).profile
+        return config.load_profile(name or own, search)
+
+
+# --- keys -----------------------------------------------------------------------------------------------------
+
+
+def key_file(path: Path) -> Path:
+    """Where the table of this configuration file keeps its key."""
+    with _told():
+        return Path(config.load(path).storage.path) / wiring.KEY_FILE
+
+
+def keys_new(path: Path) -> dict[str, str]:
+    """A new key pair in a new file, never over an old one: {file, keyid, public_key}."""
+    with _told():
+        return _public(path, keys.make(path))
+
+
+def keys_show(path: Path) -> dict[str, str]:
+    with _told():
+        return _public(path, keys.load(path))
+
+
+def _public(path: Path, key: TableKey) -> dict[str, str]:
+    return {"file": str(path), "keyid": key.keyid, "public_key": key.public}
+
+
+# --- the journal ----------------------------------------------------------------------------------------------
+
+
+def journal_file(path: Path) -> Path:
+    """The journal of the table of this configuration file."""
+    with _told():
+        return wiring.journal_file(config.load(path))
+
+
+def journal_rounds(path: Path, count: int) -> list[dict[str, Any]]:
+    """The last rounds in a journal file, oldest first, as the control socket's `recall` tells them."""
+    with _told():
+        return wiring.journal_rounds(path, count)
+
+
+def journal_verify(path: Path, public_key: str | None = None) -> dict[str, Any]:
+    """A journal file, or an export with a message a line: {ok, rows, messages, fault}. `rows` is None of an export.
+
+    Signatures are held against `public_key`, or the key that `journal.opened` announces.
+    """
+    with _told():
+        if not _holds(path, SQLITE):
+            with path.open("rb") as file:
+                lines = iter(lambda: file.readline(LINE_BYTES_MAX), b"")
+                verdict = audit.verify_export(lines, audit.Signatures(keys.verify, public_key))
+        else:
+            verdict = wiring.verify_journal(path, public_key)
+    return {"ok": verdict.fault is None, **verdict._asdict()}
+
+
+def _holds(path: Path, start: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(start)) == start
+    except OSError as error:
+        raise FailureError(
+            f"{path} cannot be read: {error.strerror}: name a journal or an export of its feed"
+        ) from error
+
+
+# --- card scripts ---------------------------------------------------------------------------------------------
+
+FREE_RUNNING = Procedure(
+    open_betting=Opens.NONE, confirm_result=Confirms.NONE, offline_rounds=True, receipts=False, sensors=False
+)
+TWO = ("script-1", "script-2")  # a script stands for the dealer and the pit boss
+COMPLETED = "baccarat.round.completed.v1"
+WORDS = "a card (8H), cut, shoe, void or skip"
+
+
+def deal(script: str | Iterable[str], profile: Profile) -> Iterator[dict[str, Any]]:
+    """A card script through the rules: the `data` of each `round.completed`, as the feed would have it.
+
+    One event a line (DESIGN 7); `#` begins a comment. FailureError names the line and what to do about it.
+    """
+    lines = script.splitlines() if isinstance(script, str) else script
+    felt = _Felt(profile)
+    number = 0
+    for number, line in enumerate(lines, 1):
+        word = line.partition("#")[0].strip()
+        if word:
+            yield from felt.read(number, word)
+    felt.end(number)
+
+
+class _Felt:
+    """A free-running table in memory. The line's number is its time and stands in its errors."""
+
+    def __init__(self, profile: Profile) -> None:
+        key = keys.ephemeral()
+        self._speaker = feed.Feed("SCRIPT", "/tables/SCRIPT", "demo", key.keyid, key.sign)
+        self._state = State()
+        self._line = 0
+        self._do(e.Configured(0, "", (), FREE_RUNNING, profile))
+        self._do(e.LinkChanged(0, up=True))
+
+    def read(self, line: int, word: str) -> list[dict[str, Any]]:
+        """What the word on that line completes."""
+        self._line = line
+        if word == "shoe":
+            return self._new_shoe()
+        if self._state.shoe is None:
+            self._open_shoe()
+        own = {"void": self._void, "cut": self._cut, "skip": self._skip}.get(word)
+        return own() if own else self._scan(word)
+
+    def end(self, line: int) -> None:
+        """After the last line."""
+        self._line = line
+        state = self._state
+        if state.round is not None:
+            raise self._failure(f"the script ends inside round {self._lacks()}: write it, or `void`")
+        if state.phase is Phase.BURNING:
+            raise self._failure(
+                f"the script ends inside the burn of shoe {state.shoes}: write its cards, or `skip` each"
+            )
+
+    def _void(self) -> list[dict[str, Any]]:
+        if self._state.round is None:
+            raise self._failure("no round is in progress, so there is none to void: remove this line")
+        return self._do(e.VoidAsked(self._line, "script", by=TWO))
+
+    def _cut(self) -> list[dict[str, Any]]:
+        if shoe_of(self._state).cut:
+            raise self._failure("the cut card of this shoe is out already: remove this line")
+        self._must_not_be_over("cut")
+        return self._do(e.CutCardSeen(self._line, "manual"))
+
+    def _skip(self) -> list[dict[str, Any]]:
+        if self._state.phase is not Phase.BURNING or shoe_of(self._state).burn_of is None:
+            raise self._failure("skip is a burned card that was not read, behind the one turned up: name the card")
+        return self._do(e.CardMoved(self._line))
+
+    def _scan(self, word: str) -> list[dict[str, Any]]:
+        try:
+            card = Card.parse(word)
+        except ValueError:
+            raise self._failure(
+                f"{word!r:.40} is no event: write {WORDS}, a card with rank first and T for 10"
+            ) from None
+        self._must_not_be_over(word)
+        shoe = shoe_of(self._state)
+        if shoe.out == shoe.profile.cards:
+            void = "`void` and `shoe`" if self._state.round else "`shoe`"
+            raise self._failure(f"all {shoe.out} cards of this shoe are out: write {void} before {word}")
+        return self._do(e.CardScanned(self._line, card))
+
+    def _must_not_be_over(self, word: str) -> None:
+        if self._state.phase is Phase.UNLOADING:
+            rounds = shoe_of(self._state).rounds
+            raise self._failure(f"the shoe ended with round {rounds}: write `shoe` before {word}, or remove this line")
+
+    def _new_shoe(self) -> list[dict[str, Any]]:
+        """Ends the one before at discretion, with what is left in it."""
+        state = self._state
+        if state.round is not None:
+            raise self._failure(f"a new shoe inside round {self._lacks()}: write it, or `void`, before `shoe`")
+        done: list[dict[str, Any]] = []
+        if state.shoe is not None:
+            if state.phase is not Phase.UNLOADING:
+                done += self._do(e.EndShoeAsked(self._line, "discretion", by=TWO))
+            tally = counts(state.shoe)
+            left = state.shoe.profile.cards - tally.burned - tally.dealt
+            done += self._do(e.LeftCounted(self._line, left, by=TWO))
+        self._open_shoe()
+        return done
+
+    def _open_shoe(self) -> None:
+        while self._state.shoe is None:
+            self._do(e.ConfirmPressed(self._line, by=TWO))
+
+    def _lacks(self) -> str:
+        round_ = self._state.round
+        assert round_ is not None
+        return f"{round_.number}, whose {rules.next_slot(round_.cards)} is missing"
+
+    def _do(self, event: e.Event) -> list[dict[str, Any]]:
+        """Plays an event; the data of the rounds that it completes. Only their rows are sealed: nobody reads others."""
+        done: list[dict[str, Any]] = []
+        try:
+            for happened, facts, after in table.play(self._state, event):
+                if any(isinstance(fact, f.RoundCompleted) for fact in facts):
+                    chain = feed.Chain("00000000-00000000", self._state.seqno)
+                    entry = feed.Entry(happened, facts, self._state, after, 0, synchronised=False)
+                    row, _ = feed.seal(self._speaker, chain, entry)
+                    done += [json.loads(message.data)["data"] for message in row.messages if message.type == COMPLETED]
+                self._state = after
+        except Refused as refused:
+            raise self._failure(f"the table refuses this: {refused.key} {refused.values or ''}".rstrip()) from None
+        self._must_go_on()
+        return done
+
+    def _must_go_on(self) -> None:
+        """A hold is a mistake of the script: nobody is there to resolve it; want of cards has `void`."""
+        held = next((c for c in self._state.conditions if c.stops > Stops.NOTHING and c.code != "I23"), None)
+        if held is None:
+            return
+        if held.code == "I05":
+            card, decks = held.detail["card"], shoe_of(self._state).profile.decks
+            raise self._failure(f"{card} is one more than {decks} decks hold: correct it, or write `shoe` before it")
+        raise self._failure(f"{held.code} {held.detail}: a script cannot resolve this, correct the line")
+
+    def _failure(self, why: str) -> FailureError:
+        return FailureError(f"line {self._line}: {why}")
