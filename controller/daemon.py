@@ -15,7 +15,7 @@ from typing import Any
 
 from . import __version__, wiring
 from .config import ConfigError
-from .control.server import ControlServer
+from .control.server import ControlError, ControlServer
 from .core.events import Stopped
 from .keys import KeyFileError
 from .ports import JournalError
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         table, control = wiring.build(options.config)
         asyncio.run(serve(table, control, Notifier()))
-    except (ConfigError, KeyFileError, wiring.WiringError, JournalError) as error:
+    except (ConfigError, KeyFileError, wiring.WiringError, JournalError, ControlError) as error:
         log.error("%s", error)  # noqa: TRY400 - the text says what to do; a traceback would hide it
         return EXIT_CONFIG
     return 0
@@ -103,6 +103,7 @@ async def serve(table: wiring.Table, control: ControlServer, notifier: Notifier)
         await tasks.unless_one_ends(asyncio.gather(*begun))
         await tasks.unless_one_ends(self_test(table))
         loop.watchers.extend(wiring.wakers(table))
+        control.open()
         tasks.start("control", control.run())
         notifier.tell("READY=1", f"STATUS=table {table.speaker.table} is up")
         log.info("table %s is up, generation %s", table.speaker.table, table.journal.generation)

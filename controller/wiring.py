@@ -97,7 +97,7 @@ def changed(state: State, rules: Rules) -> tuple[str, ...]:
     return tuple(names)
 
 
-def build(path: Path) -> tuple[Table, Config]:
+def build(path: Path) -> tuple[Table, ControlServer]:
     """The table of a configuration file. ConfigError, KeyFileError or WiringError say what to do."""
     cfg = config.load(path)
     _refuse_unbuilt(cfg)
@@ -115,7 +115,7 @@ def build(path: Path) -> tuple[Table, Config]:
     )
     table.sources = [table.clock, *_sources(cfg)]
     table.publishers = _publishers(cfg, table)
-    return table, cfg
+    return table, control_of(table, cfg)
 
 
 def profiles_beside(path: Path) -> Path:

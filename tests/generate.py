@@ -6,6 +6,7 @@ its bytes, the same bytes from the same sources at any time and on any machine, 
 
 import argparse
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
+from controller import config
 from tests.diagram import diagram
 
 Maker = Callable[[Path], Iterator[tuple[Path, bytes]]]
@@ -31,7 +33,13 @@ def catalogues(root: Path) -> Iterator[tuple[Path, bytes]]:
         yield source.with_suffix(".mo"), compiled.getvalue()
 
 
-MAKERS: tuple[Maker, ...] = (catalogues, diagram)
+def config_schema(root: Path) -> Iterator[tuple[Path, bytes]]:
+    """What editors check table.yaml against, from the models that read it."""
+    schema = json.dumps(config.schema(), indent=2, ensure_ascii=False) + "\n"
+    yield root / "config" / "table.schema.json", schema.encode()
+
+
+MAKERS: tuple[Maker, ...] = (catalogues, config_schema, diagram)
 
 
 def stale(root: Path, makers: Sequence[Maker]) -> dict[Path, bytes]:

@@ -75,8 +75,12 @@ def begin(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
 
 
 def _runs_free(state: State) -> bool:
-    """Whether a card in ready is a round's first. A lost link does not undo a card that has left the shoe (F1, F3)."""
-    return state.procedure.open_betting is Opens.NONE and all(c.stops < f.Stops.ROUNDS for c in state.conditions)
+    """Whether a card in ready is a round's first.
+
+    A lost link does not undo a card that has left the shoe (F1, F3), and the scan that cures a misread is that card's.
+    """
+    barred = any(c.stops >= f.Stops.ROUNDS and not conditions.row(c.code).scan_cures for c in state.conditions)
+    return state.procedure.open_betting is Opens.NONE and not barred
 
 
 def begin_round(state: State, *, dummy: bool) -> f.RoundBegun:
