@@ -24,7 +24,7 @@ WORDS = {
     e.EndShoeAsked: "end",
     e.CardKnown: "card",
     e.CardUnseen: "card",
-    e.CutCardSeen: "cut card",
+    e.CutCardPlaced: "cut card",
     e.Restarted: "restart",
     e.Elapsed: "time",
 }

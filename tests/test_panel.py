@@ -61,7 +61,6 @@ grammar, work: confirm confirm
     LAVAR / DOS PILAS / CONFIRMAR
 grammar: load down
     ESPERE / SIN SERVIDOR / no abra apuestas
-    strip: SIN SERVIDOR
 DESIGN 6, receipts: load start tick receipt
     JUGADOR 1ª / SAQUE CARTA
     strip: NO MÁS APUESTAS
@@ -86,6 +85,9 @@ I09: load start tick 9H 2S TD 3C 5D
     strip: JEFE LLAMADO
 I10: load start tick 2H 2S 4D 2C
     BANCA 3ª / J 6 SE PLANTA / B 4: PIDE
+I10: load start tick 2H 2S 4D 2C 5D
+    GANA BANCA / J 6   B 9 / CONFIRME
+    strip: 5♦ ES DE BANCA
 I11: load start tick TH 2S QD 4C KS 5D
     CARTA DE MÁS / NO LA DESTAPE / CONFIRME y jefe
     strip: JEFE LLAMADO
@@ -114,7 +116,7 @@ I23: load start tick 2H empty tick
 I25, burn sensors: load move 6H move move
     QUEMAR 6 / VAN 2 DE 6 / boca abajo
 I28: load start tick 9H 2S TD 3C tick
-    CONFIRME / EL RESULTADO
+    CONFIRME / EL RESULTADO / J 9   B 5
 I31: load start tick 2H void:caída
     ANULADA / RONDA ANULADA / MOTIVO caída
 I32: load start tick 2H down
@@ -131,6 +133,9 @@ I40: load fault:I40:scanner
     SIN ESCÁNER / NO SAQUE CARTAS / LLAME AL JEFE
 I48: load end:discretion
     CAMBIO / DE ZAPATO / cuente el resto
+I49: load end:discretion left:414
+    FALTAN 2 / CUENTE OTRA VEZ / LLAME AL JEFE
+    strip: JEFE LLAMADO
 """
 
 # In the spirit of those, where nothing is prescribed.
@@ -194,6 +199,12 @@ I01, burn: load noread
 I05, one_deck: load start tick TC TC
     SOBRA UN 10♣ / NO LA MUEVA / LLAME AL JEFE
     strip: JEFE LLAMADO
+I02, sensors: load start tick move 2H move move move 3S
+    ALTO / NO SAQUE MÁS / PASE JUGADOR 2ª
+I05, burn:30 one_deck: load confirm start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm \
+start tick 9D 2D TS 3H confirm start tick 6H 2C JH AC KH confirm start tick 7H AD QH AH KS confirm start tick 9C
+    SOBRA CARTA / NO LA MUEVA / LLAME AL JEFE
+    strip: JEFE LLAMADO
 I05, one_deck: load start tick TC TC resolve:I05:void
     ANULADA / RONDA ANULADA / MOTIVO SOBRANTE
     strip: JEFE LLAMADO
@@ -206,6 +217,12 @@ I07: load start 2H resolve:I07:void
 I07: load start 2H resolve:I07:dummy
     BANCA 1ª / SAQUE CARTA
     strip: MANO LIBRE
+I09: load start tick 9H 2S TD 3C 5D confirm
+    CARTA DE MÁS / NO LA DESTAPE / LLAME AL JEFE
+    strip: JEFE LLAMADO
+I11: load start tick TH 2S QD 4C KS 5D confirm
+    CARTA DE MÁS / NO LA DESTAPE / LLAME AL JEFE
+    strip: JEFE LLAMADO
 I09, sensors: load start tick move 9H move 2S move TD move 3C move resolve:I09:next confirm start tick
     JUGADOR 1ª / USE LA APARTADA / y pásela
     strip: NO MÁS APUESTAS
@@ -216,6 +233,12 @@ I23: load start tick 2H empty tick resolve:I23:void
     strip: JEFE LLAMADO
 I25, burn sensors: load move 6H move move start
     QUEMAR 6 / VAN 2 DE 6 / SIGA o jefe
+I25, burn sensors: load move 6H move move start move
+    QUEMAR 6 / VAN 3 DE 6 / SIGA o jefe
+I25, burn opens:none confirms:none: load 6H 2S 3S
+    QUEMAR 6 / VAN 2 DE 6 / boca abajo
+I31: load start void:x
+    CANCELADA / RONDA CANCELADA / PULSE INICIO
 I31: load start tick 2H void:una-carta-al-suelo
     ANULADA / RONDA ANULADA / MOTIVO una-cart…
 I34: load start backlog
@@ -230,13 +253,21 @@ I35: load start tick 2H restart up resolve:I35:differ
     ANULADA / RONDA ANULADA / MOTIVO REINICIO
 I35, burn: load 6H restart up
     ¿COINCIDE? / QUEMAR 6 / VAN 0 DE 6
+I35, burn: load restart up
+    ¿COINCIDE? / ZAPATO NUEVO / ninguna fuera
 I47: load start tick 2H hold
     JUGADOR 1ª / PASE OTRA VEZ / la misma carta
-I49: load end:discretion left:9
-    NO CUADRA / CUENTE OTRA VEZ / LLAME AL JEFE
+I49: load end:discretion left:417
+    SOBRAN 1 / CUENTE OTRA VEZ / LLAME AL JEFE
     strip: JEFE LLAMADO
 F2: load start down
     APUESTAS / ABIERTAS / no saque cartas
+    strip: SIN SERVIDOR
+F2, allow: load down
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: SIN SERVIDOR
+F2, work: confirm down
+    INSPECCIONAR / CARAS Y DORSOS / CONFIRME y jefe
     strip: SIN SERVIDOR
 F2, allow: load down start
     APUESTAS / ABIERTAS / no saque cartas
@@ -473,6 +504,8 @@ CLOSED = {  # the widest that each value of a prompt may be
     "third": POINTS[:10],
     "of": ("30", "?"),
     "done": ("30", "0"),
+    "missing": ("624",),
+    "extra": ("99999",),
     "table": ("A" * 12,),
     "reason": tuple(key.removeprefix("reason.") for key in source("es") if key.startswith("reason.")),
     "part": ("head-exit",),

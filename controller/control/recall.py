@@ -64,7 +64,7 @@ def rounds(bodies: Iterable[bytes], count: int) -> list[dict[str, Any]]:
                 open_ = None
                 for one in found:
                     one.shoe = one.shoe or fact.shoe
-        if len(found) == count and found[-1].shoe is not None:
+        if len(found) == count and all(one.shoe for one in found[-1:]):
             break
     return [one.told() for one in reversed(found)]
 

@@ -92,13 +92,18 @@ class _Peer(NamedTuple):
 
 
 class ControlServer:
-    """Serves `path` from `run` on; `open` makes the socket sooner, where somebody must know that it is there."""
+    """Serves `path` from `run` on; `open` makes the socket sooner, where somebody must know that it is there.
 
-    def __init__(self, path: Path, desk: Desk) -> None:
-        self._path, self._desk = path, desk
+    `unread_s`: how long an answer may lie unread.
+    """
+
+    def __init__(self, path: Path, desk: Desk, *, unread_s: float = 30.0) -> None:
+        self._path, self._desk, self._unread_s = path, desk, unread_s
         self._socket: socket.socket | None = None
+        self._inode = 0
         self._clients: set[asyncio.Task[None]] = set()
         self._monitors: dict[asyncio.StreamWriter, _Peer] = {}
+        self._over = False
         self._told = 0  # seqno of the last message that the monitors know
         self._verifying = asyncio.Lock()
         self._methods: dict[str, Callable[[dict[str, Any]], Awaitable[Any]]] = {
@@ -112,25 +117,33 @@ class ControlServer:
         """Makes the socket; ControlError where it cannot be made, or another table answers there."""
         if self._socket is None:
             self._socket = _listening(self._path)
+            self._inode = self._path.stat().st_ino
+
+    def close(self) -> None:
+        """Takes the socket away, unless somebody else's is there by now."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            with suppress(FileNotFoundError):
+                if self._path.stat().st_ino == self._inode:
+                    self._path.unlink()
 
     async def run(self) -> None:
         """Serves until cancelled; then hangs up and takes the socket away."""
         self.open()
         assert self._socket is not None
-        inode = self._path.stat().st_ino
         server = await asyncio.start_unix_server(self._accept, sock=self._socket, limit=REQUEST_BYTES_MAX)
         self._told = self._desk.state().seqno
         self._desk.watch(self._tell)
         try:
             await asyncio.get_running_loop().create_future()
         finally:
+            self._over = True
             server.close()
             for task in self._clients:
                 task.cancel()
-            await asyncio.gather(*self._clients, return_exceptions=True)
-            with suppress(FileNotFoundError):
-                if self._path.stat().st_ino == inode:
-                    self._path.unlink()
+            await asyncio.gather(*self._clients)
+            self.close()
 
     # --- a client ---------------------------------------------------------------------------------------
 
@@ -141,12 +154,17 @@ class ControlServer:
         log.debug("control: uid %d, pid %d is here", peer.uid, peer.pid)
         self._clients.add(task)
         try:
+            if self._over:
+                return
             if len(self._clients) > CLIENTS_MAX:
                 writer.write(dump_error(RpcError(FAILED, f"{CLIENTS_MAX} others are connected: hang up one of them")))
                 return
             await self._converse(reader, writer, peer)
         except ConnectionError as error:
             log.debug("control: uid %d, pid %d: %s", peer.uid, peer.pid, error)
+        except asyncio.CancelledError:
+            if not self._over:
+                raise  # at the end of `run` it goes no further: asyncio 3.11 would report it as an error of ours
         finally:
             self._clients.discard(task)
             self._monitors.pop(writer, None)
@@ -165,7 +183,13 @@ class ControlServer:
                 return
             if answer := await self._answer(line, writer, peer):
                 writer.write(answer)
-            await writer.drain()
+            try:
+                async with asyncio.timeout(self._unread_s):
+                    await writer.drain()
+            except TimeoutError:
+                log.warning("control: uid %d, pid %d does not read its answers: hung up", peer.uid, peer.pid)
+                writer.transport.abort()
+                return
             await asyncio.sleep(0)  # neither of the above yields while lines wait: the table has its turn between them
 
     async def _answer(self, line: bytes, writer: asyncio.StreamWriter, peer: _Peer) -> bytes:

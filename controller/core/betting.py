@@ -4,9 +4,9 @@ from . import conditions, events
 from . import facts as f
 from .bets import open_bets
 from .conditions import Refused
-from .facts import Fact, Phase, Timer
+from .facts import Fact, Phase
 from .profile import Opens, Stage
-from .shoe import after_round, shoe_of
+from .shoe import after_round, has_begun, shoe_of
 from .state import Round, State
 
 SECOND = 1_000_000_000
@@ -77,9 +77,7 @@ def receipt(state: State, event: events.Receipt) -> tuple[Fact, ...]:
 def no_answer(state: State) -> tuple[Fact, ...]:
     """The grace after the deadline is over, without a receipt and without a card (F2, I33)."""
     round_ = round_of(state)
-    if round_.numbers:
-        return (f.DrawCalled(round_.number),)  # the round has begun: it is played to its end (F1)
-    if state.shoe is not None and state.shoe.waiting:
-        return (f.TimerSpent(Timer.GRACE),)  # a card is out: the round has begun (F3)
+    if has_begun(state):
+        return (f.DrawCalled(round_.number),)  # it is played to its end (F1, F3)
     cancelled = f.RoundCancelled(round_.number, "no_answer", (), after_round(state, round_.number))
     return (cancelled, *conditions.raised(state, "I33"))

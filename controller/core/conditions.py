@@ -27,7 +27,7 @@ class Row(NamedTuple):
     """What is true of one code.
 
     `over`: whether the condition has ended by itself in this state; `calls`: raising it calls the pit boss; `strip`: it
-    is only a notice, the instruction stays; `waits`: a notice while a round is in progress, then a prompt;
+    is only a notice, the instruction stays; `waits`: a notice until it bars the next round, then a prompt;
     `scan_cures`: it stops cards but not their scans.
     """
 
@@ -50,7 +50,9 @@ def _card_settled(state: State, c: Condition) -> bool:
     shoe = state.shoe
     if shoe is None:
         return True
-    return "n" in c.detail and (shoe.fate(c.n) is not Fate.PENDING or shoe.aside == c.n)
+    if "n" not in c.detail:
+        return state.phase is not c.phase
+    return shoe.fate(c.n) is not Fate.PENDING or shoe.aside == c.n
 
 
 def _card_read(state: State, c: Condition) -> bool:
@@ -70,6 +72,10 @@ def _moved_on(state: State, c: Condition) -> bool:
     return state.phase is not c.phase or (state.shoe is not None and state.shoe.out > c.n)
 
 
+def _third_dealt(state: State, c: Condition) -> bool:
+    return state.round is None or state.round.next != c.detail["slot"]
+
+
 def _left_phase(state: State, c: Condition) -> bool:
     return state.phase is not c.phase
 
@@ -81,6 +87,10 @@ def _nothing_open(state: State, c: Condition) -> bool:
 
 def _link_up(state: State, c: Condition) -> bool:
     return state.link.up
+
+
+def _link_up_or_over(state: State, c: Condition) -> bool:
+    return state.link.up or state.phase is Phase.UNLOADING
 
 
 def _not_empty(state: State, c: Condition) -> bool:
@@ -106,16 +116,16 @@ ROWS: dict[str, Row] = {
     ),
     "I09": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
     "I11": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
-    "I13": Row(_NOTHING, {}, _moved_on),
+    "I13": Row(_NOTHING, {}, _third_dealt),
     "I18": Row(_NOTHING, {}, _moved_on),
     "I19": Row(_NOTHING, {}, _moved_on),
-    "I20": Row(_NOTHING, {}, _moved_on),
+    "I20": Row(_NOTHING, {}, _moved_on, strip=True),
     "I23": Row(_CARDS, {"void": Who.PIT}, _not_empty, calls=True),
     "I25": Row(_ROUNDS, {"accept": Who.PIT}, _left_phase),
     "I28": Row(_NOTHING, {}, _left_phase),
     "I31": Row(_NOTHING, {}, _moved_on),
     "I32": Row(_NOTHING, {}, _link_up, strip=True),
-    "I33": Row(_ROUNDS, {}, _link_up),
+    "I33": Row(_ROUNDS, {}, _link_up_or_over),
     "I34": Row(_ROUNDS, {}, _never, waits=True),
     "I35": Row(_CARDS, {"match": Who.PIT, "differ": Who.PIT}, _nothing_open),
     "I40": Row(_CARDS, {}, _never),
@@ -145,8 +155,14 @@ def standing(state: State) -> tuple[Condition, ...]:
 
 def strongest(state: State) -> Condition | None:
     """The condition that prompts: cards before rounds before nothing, then the earliest in card order."""
-    shown = [c for c in standing(state) if not row(c.code).strip]
+    shown = [c for c in standing(state) if prompts(state, c)]
     return min(shown, key=lambda c: (-c.stops, c.n, c.raised), default=None)
+
+
+def prompts(state: State, c: Condition) -> bool:
+    """Whether it may take the instruction's place; else it is a notice. Rounds and shoe work go on under a notice."""
+    row_ = row(c.code)
+    return not row_.strip and (not row_.waits or (state.phase is Phase.READY and c.stops >= _ROUNDS))
 
 
 def bars(state: State, stops: Stops) -> Condition | None:
@@ -168,6 +184,11 @@ def find(state: State, code: str) -> Condition | None:
 def about(state: State, n: int) -> bool:
     """Whether something stands about card `n`, so that its place is not decided yet."""
     return any(c.detail.get("n") == str(n) for c in state.conditions)
+
+
+def is_extra(state: State, n: int) -> bool:
+    """Whether card `n` came when no card was to be drawn, and waits for the pit boss (I09, I11)."""
+    return any(c.code in ("I09", "I11") and c.n == n for c in state.conditions)
 
 
 def raised(state: State, code: str, detail: dict[str, str] | None = None, without: str = "") -> tuple[Fact, ...]:

@@ -3,7 +3,6 @@
 from . import bets, conditions, events, rules
 from . import facts as f
 from .betting import SECOND, close, open_stage, round_of
-from .cards import Slot
 from .conditions import Refused
 from .facts import Fact, HandResult, Phase, Timer
 from .profile import Confirms, Opens, Stage
@@ -19,7 +18,7 @@ CONFIRM_DEAF_NS = 700_000_000  # a CONFIRM this soon after the last card was not
 def first_card(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
     """In closing: the card after the betting. By its stamp it may have come before the close (I07)."""
     round_ = round_of(state)
-    after_close = event.at - _closed_at(round_)
+    after_close = event.out_at - _closed_at(round_)
     if after_close < 0:
         return (*_keep(state, event), *_before_time(state, event.n, seen=True))
     return deal(state, event, round_, after_close // 1_000_000)
@@ -45,7 +44,7 @@ def deal(state: State, event: events.CardKnown, round_: Round, ms_after_close: i
     cards = (*round_.cards, event.card)
     following = rules.next_slot(cards)
     dealt = f.CardDealt(round_.number, event.n, slot, event.card, event.read, following, ms_after_close)
-    ninth = is_ninth(shoe, event.card)
+    ninth = is_ninth(shoe, event.n, event.card)
     if ninth or event.n > shoe.profile.cards:
         detail = {"n": str(event.n), "slot": slot.value, "card": str(event.card), "why": "copies" if ninth else "cards"}
         return (dealt, *conditions.raised(state, "I05", detail))
@@ -54,15 +53,17 @@ def deal(state: State, event: events.CardKnown, round_: Round, ms_after_close: i
         return (dealt, *result(state, event.at, complete))
     if event.n == shoe.profile.cards:
         return (dealt, *conditions.raised(state, "I23"))
-    return (dealt,) if len(shoe.profile.stages) == 1 else (dealt, *_open_later(state, event.at, round_, following))
+    return (dealt,)
 
 
-def _open_later(state: State, at: int, round_: Round, following: Slot) -> tuple[Fact, ...]:
+def open_later(state: State, at: int) -> tuple[Fact, ...]:
     """A betting time inside the round opens with the card before it."""
-    stage = next((i for i, s in enumerate(shoe_of(state).profile.stages) if i and s.before is following), None)
-    if stage is None or round_.dummy or state.procedure.open_betting is Opens.NONE:
+    round_, stages = round_of(state), shoe_of(state).profile.stages
+    index = next((i for i, stage in enumerate(stages) if i and stage.before is round_.next), None)
+    opened = round_.betting.stage if round_.betting else 0
+    if index is None or index < opened or round_.dummy or state.procedure.open_betting is Opens.NONE:
         return ()
-    return open_stage(state._replace(round=round_), at, stage)
+    return open_stage(state, at, index)
 
 
 def begin(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
@@ -191,18 +192,18 @@ def take_back(state: State, event: events.ConfirmHeld) -> tuple[Fact, ...]:
 
 def early_known(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
     """In betting: the betting closes with it, the pit boss decides (I07)."""
-    closed = close(state, "card_before_time", event.at)
+    closed = close(state, "card_before_time", event.out_at)
     return (*_keep(state, event), *closed, *_before_time(state, event.n, seen=True))
 
 
 def _keep(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
     """A card that is read and gets no place: it stays pending until people decide."""
-    read = f.CardRead(event.n, event.card)
-    return (read,) if event.n <= shoe_of(state).out else (f.CardOut(event.n, event.at), read)
+    read = f.CardRead(event.n, event.card, event.read)
+    return (read,) if event.n <= shoe_of(state).out else (f.CardOut(event.n, event.out_at), read)
 
 
 def early_unseen(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
-    return (*close(state, "card_before_time", event.at), *_before_time(state, event.n, seen=False))
+    return (*close(state, "card_before_time", event.out_at), *_before_time(state, event.n, seen=False))
 
 
 def _before_time(state: State, n: int, *, seen: bool) -> tuple[Fact, ...]:
@@ -212,8 +213,11 @@ def _before_time(state: State, n: int, *, seen: bool) -> tuple[Fact, ...]:
 
 def extra_known(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
     """A card whose face was read never becomes a card of a later round (I09)."""
-    raised = conditions.raised(state, _extra_code(state), {"n": str(event.n), "seen": "yes"}, "next")
-    return (*_keep(state, event), *raised)
+    unseen = next((c for c in state.conditions if c.n == event.n and conditions.is_extra(state, c.n)), None)
+    turned_up = (conditions.resolved(unseen, "automatic"),) if unseen else ()
+    code = unseen.code if unseen else _extra_code(state)
+    raised = conditions.raised(state, code, {"n": str(event.n), "seen": "yes"}, "next")
+    return (*_keep(state, event), *turned_up, *raised)
 
 
 def extra_unseen(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
@@ -237,7 +241,7 @@ def unseen_in_ready(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
 def unseen_in_turn(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
     """Its scan is awaited; more movements than may wait for theirs hold the table (I02)."""
     round_ = round_of(state)
-    if state.phase is Phase.CLOSING and event.at < _closed_at(round_):
+    if state.phase is Phase.CLOSING and event.out_at < _closed_at(round_):
         return _before_time(state, event.n, seen=False)
     if round_.next is None:
         return extra_unseen(state, event)

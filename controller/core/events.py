@@ -206,15 +206,25 @@ class Elapsed(Event):
 
 @record
 class CardKnown(Event):
-    """Card `n`, out since `at`, is to be placed; its face is known."""
+    """Card `n`, which left the shoe at `out_at`, is to be placed; its face is known."""
 
     n: int
+    out_at: int
     card: Card
     read: str
 
 
 @record
+class CutCardPlaced(Event):
+    """The cut card's passage is to be judged: every card that came before it has its place."""
+
+    via: str
+    n_before: int
+
+
+@record
 class CardUnseen(Event):
-    """Card `n` left the shoe at `at` and has not been read."""
+    """Card `n` left the shoe at `out_at` and has not been read."""
 
     n: int
+    out_at: int

@@ -80,13 +80,14 @@ class JournalOpened(Fact):
 
 @record
 class TableStarted(Fact):
-    """`deadlines` replace all that stood before: those of another run of the machine mean nothing."""
+    """`deadlines` replace all that stood before; in another boot every other time kept becomes `at`."""
 
     version: str
     boot: str
     clean: bool
     confighash: str
     deadlines: tuple[Deadline, ...] = ()
+    at: int = 0
 
 
 @record
@@ -157,6 +158,7 @@ class CardRead(Fact):
 
     n: int
     card: Card
+    read: str = ""
 
 
 @record
@@ -177,6 +179,14 @@ class BurnEnded(Fact):
     of: int
     done: int
     by: tuple[str, ...]
+
+
+@record
+class CutCardPassed(Fact):
+    """The cut card is out behind card `n_before`, which is not read yet: what it decides waits for that card (B7)."""
+
+    via: str
+    n_before: int
 
 
 @record
@@ -292,6 +302,13 @@ class CardCorrected(Fact):
     slots: tuple[Slot, ...]
     by: tuple[str, ...]
     reason: str
+
+
+@record
+class CardAdmitted(Fact):
+    """A card that came before its time is used after all (I07 use): it counts as drawn at the close."""
+
+    n: int
 
 
 @record
@@ -436,10 +453,9 @@ class LinkWentDown(Fact):
 
 @record
 class MouthSeen(Fact):
-    """Whether a card lies in the mouth; `empty_at` is when an empty one is taken at its word (I23)."""
+    """Whether a card lies in the mouth."""
 
     present: bool
-    empty_at: int | None = None
 
 
 @record

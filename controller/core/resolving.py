@@ -7,9 +7,8 @@ from . import facts as f
 from .conditions import Refused, authorise
 from .dealing import begin_round
 from .facts import Fact, Phase, Who
-from .shoe import after_round, closed, shoe_of
-from .state import Condition, Fate, State
-
+from .shoe import after_round, closed, cut_by_void, shoe_of
+from .state import Condition, State, evolve
 
 # What the feed says of a round that a condition voided.
 _REASONS = {
@@ -31,12 +30,16 @@ def _void(state: State, reason: str, by: tuple[str, ...], then: Phase | None = N
     round_, shoe = state.round, shoe_of(state)
     if round_ is None:
         raise Refused("no_round")
-    numbers = (*round_.numbers, *(n for n in shoe.waiting if n != shoe.aside))
+    waiting = (w.n for w in shoe.waiting if w.n != shoe.aside and not conditions.is_extra(state, w.n))
+    numbers = (*round_.numbers, *waiting)
+    cut = cut_by_void(state)
+    for fact in cut:
+        state = evolve(state, fact)
     then = then or after_round(state, round_.number)
     if not numbers:
         return (f.RoundCancelled(round_.number, reason, by, then),)
     voided = f.RoundVoided(round_.number, reason, round_.cards, numbers, by, then, round_.dummy)
-    return (voided, *conditions.raised(state, "I31", {"reason": reason}))
+    return (*cut, voided, *conditions.raised(state, "I31", {"reason": reason}))
 
 
 def resolve(state: State, event: events.ResolveAsked) -> tuple[Fact, ...]:
@@ -59,6 +62,13 @@ def _done(c: Condition, event: events.ResolveAsked) -> f.IrregularityResolved:
 
 
 def _only_resolve(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return (_done(c, event),)
+
+
+def _manual(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """The pit boss keys the card in instead of its scan; `decide` takes it like one that was read."""
+    if event.card is None:
+        raise Refused("which_card")
     return (_done(c, event),)
 
 
@@ -97,8 +107,14 @@ def _burn_early(state: State, c: Condition, event: events.ResolveAsked) -> tuple
     return (_done(c, event), burned, *_without_card(state, c, event.by))
 
 
+def _use_early(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return (f.CardAdmitted(c.n), _done(c, event))
+
+
 def _dummy_early(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
     """The stakes go back; the card is the first of a hand without bets, so that the sequence is kept (I07)."""
+    if state.round and after_round(state, state.round.number) is Phase.UNLOADING:
+        raise Refused("no_next_round")
     voided = _without_card(state, c, event.by)
     after = state._replace(round=None, shoe=shoe_of(state)._replace(rounds=state.round.number if state.round else 0))
     return (_done(c, event), *voided, begin_round(after, dummy=True))
@@ -127,6 +143,8 @@ def _next_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple
 
 
 def _dummy_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    if state.phase is Phase.UNLOADING:
+        raise Refused("no_next_round")
     if state.phase is not Phase.READY:
         raise Refused("confirm_first")
     return (_done(c, event), begin_round(state, dummy=True))
@@ -143,27 +161,20 @@ def _accept_count(state: State, c: Condition, event: events.ResolveAsked) -> tup
 
 def _differ(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
     """The felt is not what the journal says: the round is void, a burn goes to the pit boss (I35)."""
+    shoe = shoe_of(state)
+    if state.round is None and shoe.burn_of is None:
+        return (_done(c, event),)  # no card was known that could differ
     if state.round is None:
-        shoe = shoe_of(state)
         short = conditions.raised(state, "I25", {"of": str(shoe.burn_of or 0), "done": str(shoe.burn_done)})
         return (_done(c, event), *short)
     return (*_void(state, _REASONS["I35"], event.by), _done(c, event))
 
 
-def keyed(state: State, event: events.ResolveAsked) -> events.CardKnown:
-    """The card that the pit boss keys in instead of its scan (I01, I02 manual)."""
-    if event.card is None:
-        raise Refused("which_card")
-    shoe = shoe_of(state)
-    n = next((n for n in shoe.unread if shoe.fate(n) is Fate.PENDING), shoe.out + 1)
-    return events.CardKnown(event.at, n, event.card, "manual")
-
-
 _CHOICES: dict[tuple[str, str], Choice] = {
     ("I01", "rescan"): _rescan,
-    ("I01", "manual"): _only_resolve,
+    ("I01", "manual"): _manual,
     ("I02", "rescan"): _rescan,
-    ("I02", "manual"): _only_resolve,
+    ("I02", "manual"): _manual,
     ("I05", "finish"): _finish_then_end,
     ("I05", "void"): _void_and_end,
     ("I06", "rescan"): _only_resolve,
@@ -171,7 +182,7 @@ _CHOICES: dict[tuple[str, str], Choice] = {
     ("I06", "void"): _void_round,
     ("I07", "void"): _void_round,
     ("I07", "burn"): _burn_early,
-    ("I07", "use"): _only_resolve,
+    ("I07", "use"): _use_early,
     ("I07", "dummy"): _dummy_early,
     ("I09", "burn"): _burn_extra,
     ("I09", "next"): _next_extra,

@@ -25,9 +25,20 @@ def burn_after(card: Card) -> int:
     return card.points or 10
 
 
-def is_ninth(shoe: Shoe, card: Card) -> bool:
-    """Whether one more of this face is more than the decks hold (I05)."""
-    return shoe.faces.count(LETTER[card]) >= shoe.profile.decks
+def is_ninth(shoe: Shoe, n: int, card: Card) -> bool:
+    """Whether with card `n` there are more of this face than the decks hold (I05)."""
+    kept = shoe.faces[n - 1 : n] == LETTER[card]  # its face was read under a hold and is counted already
+    return shoe.faces.count(LETTER[card]) - kept >= shoe.profile.decks
+
+
+def has_begun(state: State) -> bool:
+    """Whether the first card of the round has left the shoe, read or not (F3)."""
+    round_ = state.round
+    if round_ is None:
+        return False
+    shoe = shoe_of(state)
+    out = any(waiting.n != shoe.aside and not conditions.is_extra(state, waiting.n) for waiting in shoe.waiting)
+    return bool(round_.numbers) or out or any(conditions.find(state, code) for code in ("I01", "I06"))
 
 
 class Counts(NamedTuple):
@@ -103,18 +114,22 @@ def burn_known(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
     if shoe.burn_of is None:
         of = burn_after(event.card)
         return (f.CardBurned(event.n, event.card, of, 0),)
-    return (_burned(event.n, shoe.burn_of, shoe.burn_done + 1), f.CardRead(event.n, event.card))
+    return (_burned(state, event.n, 1), f.CardRead(event.n, event.card, event.read))
 
 
 def burn_unseen(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
     shoe = shoe_of(state)
     if shoe.burn_of is None:
         return ()  # the one turned up must be read
-    return (_burned(event.n, shoe.burn_of, shoe.burn_done + 1),)
+    return (_burned(state, event.n, 1),)
 
 
-def _burned(n: int, of: int, done: int) -> f.CardBurned:
-    return f.CardBurned(n, None, of, done, Phase.READY if done == of else None)
+def _burned(state: State, n: int, more: int) -> f.CardBurned:
+    """The card that makes it `more` than were burned before."""
+    shoe = shoe_of(state)
+    assert shoe.burn_of is not None
+    done = shoe.burn_done + more
+    return f.CardBurned(n, None, shoe.burn_of, done, Phase.READY if done == shoe.burn_of else None)
 
 
 def confirm_burn(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:
@@ -124,8 +139,7 @@ def confirm_burn(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]
         raise Refused("burn_turn_up")
     if state.procedure.sensors:
         return _burn_short(state, shoe)
-    of, first = shoe.burn_of, shoe.out + 1
-    return tuple(_burned(first + i, of, shoe.burn_done + 1 + i) for i in range(of - shoe.burn_done))
+    return tuple(_burned(state, shoe.out + more, more) for more in range(1, shoe.burn_of - shoe.burn_done + 1))
 
 
 def start_in_burn(state: State, event: events.StartPressed) -> tuple[Fact, ...]:
@@ -145,56 +159,58 @@ def _burn_short(state: State, shoe: Shoe) -> tuple[Fact, ...]:
 # --- the cut card (B4, B6, B7) --------------------------------------------------------------------------
 
 
-def cut_in_burn(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
-    return _cut(state, event, "burn", 1)
+def cut_outside(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
+    """In the burn or in ready: the next round is the last, or none is."""
+    where = "burn" if state.phase is Phase.BURNING else "between"
+    drawn, *raised = _cut(state, event, where, shoe_of(state).rounds + 1)
+    if shoe_of(state).profile.cut_first is CutFirst.SHUFFLE_NOW:
+        return (drawn, f.ShoeEndQueued("cut_card", (), Phase.UNLOADING), *raised)
+    return (drawn, *raised)
 
 
-def cut_in_ready(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
-    facts = _cut(state, event, "between", shoe_of(state).rounds + 1)
-    if facts and shoe_of(state).profile.cut_first is CutFirst.SHUFFLE_NOW:
-        facts += (f.ShoeEndQueued("cut_card", (), Phase.UNLOADING),)
-    return facts
-
-
-def cut_before_first(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+def cut_before_first(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     """In betting or closing: with a card of the round out it is inside it, else before it."""
     round_, shoe = state.round, shoe_of(state)
     assert round_ is not None
     if round_.numbers:
         return cut_in_round(state, event)
     facts = _cut(state, event, "between", round_.number)
-    if facts and shoe.profile.cut_first is CutFirst.SHUFFLE_NOW:
+    if shoe.profile.cut_first is CutFirst.SHUFFLE_NOW:
         facts += (f.RoundCancelled(round_.number, "cut_card", (), Phase.UNLOADING),)
     return facts
 
 
-def cut_in_round(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+def cut_in_round(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     """Between the first and the last required card: this round is the last, or one more is."""
     round_, shoe = state.round, shoe_of(state)
     assert round_ is not None
     if round_.next is None:
         return cut_in_result(state, event)
-    if shoe.cut:
-        return ()
     more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
-    drawn = f.CutCardDrawn("round", event.via, shoe.out, round_.number + more)
+    drawn = f.CutCardDrawn("round", event.via, event.n_before, round_.number + more)
     return (drawn, *conditions.raised(state, "I18", {"before": round_.next}))
 
 
-def cut_in_result(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+def cut_in_result(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     """After the last required card it belongs to the next round (I20)."""
     round_ = state.round
     assert round_ is not None
     return _cut(state, event, "between", round_.number + 1, "I20")
 
 
-def _cut(state: State, event: events.CutCardSeen, where: str, upcoming: int, code: str = "I19") -> tuple[Fact, ...]:
-    shoe = shoe_of(state)
-    if shoe.cut:
-        return ()  # one passage, several signals: one fact
-    none_follows = shoe.profile.cut_first is CutFirst.SHUFFLE_NOW and where == "between"
+def _cut(state: State, event: events.CutCardPlaced, where: str, upcoming: int, code: str = "I19") -> tuple[Fact, ...]:
+    none_follows = shoe_of(state).profile.cut_first is CutFirst.SHUFFLE_NOW
     last = upcoming - 1 if none_follows else upcoming
-    return (f.CutCardDrawn(where, event.via, shoe.out, last), *conditions.raised(state, code, {"before": "P1"}))
+    return (f.CutCardDrawn(where, event.via, event.n_before, last), *conditions.raised(state, code, {"before": "P1"}))
+
+
+def cut_by_void(state: State) -> tuple[Fact, ...]:
+    """The round is voided with the cut card out behind a card of it that nobody could read: it was inside (B7)."""
+    shoe, round_ = shoe_of(state), state.round
+    if shoe.cut_passed is None or round_ is None:
+        return ()
+    more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
+    return (f.CutCardDrawn("round", shoe.cut_passed.via, shoe.cut_passed.n_before, round_.number + more),)
 
 
 # --- the end of the shoe (B9, B11) ----------------------------------------------------------------------

@@ -28,6 +28,14 @@ class Fate(StrEnum):
     LEFT = "l"
 
 
+class Waiting(NamedTuple):
+    """A card that is out and has no place yet; it left at `at`, and `read` says how its face came, once it has."""
+
+    n: int
+    at: int
+    read: str = ""
+
+
 class Shoe(NamedTuple):
     """A loading of the shoe. `faces` and `fates` are the ledger, a letter a card: card n is at n - 1 (B11)."""
 
@@ -36,18 +44,18 @@ class Shoe(NamedTuple):
     faces: str = ""
     fates: str = ""
     unread: tuple[int, ...] = ()  # moved, no scan yet, oldest first
-    waiting: tuple[int, ...] = ()  # pending, oldest first: what will be placed next
+    waiting: tuple[Waiting, ...] = ()  # pending, oldest first: what will be placed next
     aside: int | None = None  # I09 next: the card that will be the next round's first
     burn_of: int | None = None
     burn_done: int = 0
     cut: bool = False
+    cut_passed: f.CutCardPassed | None = None  # out, and not decided yet
     last_round: int | None = None
     end: str | None = None  # the reason for which the shoe ends after this round
     rounds: int = 0  # the number of the round begun last
     counted: int = 0  # completed rounds (C6)
     misreads: int = 0
     present: bool = True
-    out_at: int = 0  # when the card that left last did
 
     @property
     def out(self) -> int:
@@ -164,8 +172,8 @@ def check(state: State) -> None:
         return
     fates = shoe.fates
     assert len(shoe.faces) == len(fates), "every number has one face entry and one fate"
-    for n in shoe.waiting:
-        assert fates[n - 1] == Fate.PENDING, "what waits is pending"
+    for waiting in shoe.waiting:
+        assert fates[waiting.n - 1] == Fate.PENDING, "what waits is pending"
     if round_ is None:
         return
     numbers, cards = round_.numbers, round_.cards
@@ -225,7 +233,7 @@ def _fate(shoe: Shoe, n: int, fate: Fate, card: Card | None = None) -> Shoe:
         fates=_put(shoe.fates, n, fate),
         faces=_put(shoe.faces, n, shoe.faces[n - 1 : n] or UNKNOWN if card is None else LETTER[card]),
         unread=_drop(shoe.unread, n),
-        waiting=_drop(shoe.waiting, n),
+        waiting=_gone(shoe.waiting, n),
         aside=None if shoe.aside == n else shoe.aside,
     )
 
@@ -238,6 +246,10 @@ def _put(ledger: str, n: int, letter: str) -> str:
 
 def _drop(numbers: tuple[int, ...], n: int) -> tuple[int, ...]:
     return tuple([other for other in numbers if other != n]) if numbers else numbers
+
+
+def _gone(waiting: tuple[Waiting, ...], n: int) -> tuple[Waiting, ...]:
+    return tuple([other for other in waiting if other.n != n]) if waiting else waiting
 
 
 def _shoe(state: State) -> Shoe:
@@ -261,12 +273,26 @@ def _journal_opened(state: State, fact: f.JournalOpened) -> State:
 
 
 def _table_started(state: State, fact: f.TableStarted) -> State:
+    if state.boot != fact.boot:
+        state = _in_this_boot(state, fact.at)
     round_ = state.round
     if round_ and round_.betting and round_.betting.closed_at is not None:
         round_ = round_._replace(betting=round_.betting._replace(heard=True))
     return state._replace(
         boot=fact.boot, clean=False, round=round_, deadlines=fact.deadlines, link=Link(), called=False
     )
+
+
+def _in_this_boot(state: State, at: int) -> State:
+    """The times of another boot mean nothing in this one: what happened then happened before `at`."""
+    round_, shoe = state.round, state.shoe
+    if round_ and round_.betting and round_.betting.closed_at is not None:
+        round_ = round_._replace(betting=round_.betting._replace(closed_at=at))
+    if round_ and round_.dealt_at is not None:
+        round_ = round_._replace(dealt_at=at)
+    if shoe:
+        shoe = shoe._replace(waiting=tuple([waiting._replace(at=at) for waiting in shoe.waiting]))
+    return state._replace(round=round_, shoe=shoe)
 
 
 def _table_stopped(state: State, fact: f.TableStopped) -> State:
@@ -309,20 +335,25 @@ def _shoe_opened(state: State, fact: f.ShoeOpened) -> State:
 def _card_out(state: State, fact: f.CardOut) -> State:
     shoe = _shoe(state)
     assert fact.n == shoe.out + 1, "numbers count up by one"
+    pending = [n for n in shoe.unread if shoe.fates[n - 1] == Fate.PENDING]  # a burned card's scan comes before this
     return state._replace(
         shoe=shoe._replace(
             faces=shoe.faces + UNKNOWN,
             fates=shoe.fates + Fate.PENDING,
-            waiting=(*shoe.waiting, fact.n),
-            unread=(*shoe.unread, fact.n),
-            out_at=fact.at,
+            waiting=(*shoe.waiting, Waiting(fact.n, fact.at)),
+            unread=(*pending, fact.n),
         )
     )
 
 
 def _card_read(state: State, fact: f.CardRead) -> State:
     shoe = _shoe(state)
-    shoe = shoe._replace(faces=_put(shoe.faces, fact.n, LETTER[fact.card]), unread=_drop(shoe.unread, fact.n))
+    shoe = shoe._replace(
+        faces=_put(shoe.faces, fact.n, LETTER[fact.card]),
+        unread=_drop(shoe.unread, fact.n),
+        waiting=tuple([w._replace(read=fact.read) if w.n == fact.n else w for w in shoe.waiting]),
+        aside=None if shoe.aside == fact.n else shoe.aside,
+    )
     return state._replace(shoe=shoe, deadlines=_without(state, Timer.READ))
 
 
@@ -330,18 +361,22 @@ def _card_burned(state: State, fact: f.CardBurned) -> State:
     before = _shoe(state)
     shoe = _fate(before, fact.n, Fate.BURNED, fact.card)
     if state.phase is Phase.BURNING:
-        # A burned card needs no scan, but the one just moved may still get it.
-        unread = (fact.n,) if fact.n in before.unread and fact.card is None and fact.then is None else ()
+        # A burned card needs no scan, but where movements are seen the one just moved may still get it.
+        unread = (fact.n,) if fact.n in before.unread and fact.card is None and state.procedure.sensors else ()
         shoe = shoe._replace(burn_of=fact.of, burn_done=fact.done, unread=unread)
     return state._replace(shoe=shoe, phase=fact.then or state.phase, deadlines=_without(state, Timer.READ))
 
 
 def _burn_ended(state: State, fact: f.BurnEnded) -> State:
-    return state._replace(phase=Phase.READY, shoe=_shoe(state)._replace(unread=()))
+    return state._replace(phase=Phase.READY)
+
+
+def _cut_card_passed(state: State, fact: f.CutCardPassed) -> State:
+    return state._replace(shoe=_shoe(state)._replace(cut_passed=fact))
 
 
 def _cut_card_drawn(state: State, fact: f.CutCardDrawn) -> State:
-    shoe = _shoe(state)._replace(cut=True, last_round=fact.last_round)
+    shoe = _shoe(state)._replace(cut=True, cut_passed=None, last_round=fact.last_round)
     round_ = state.round
     if round_ is not None:
         round_ = round_._replace(last=round_.number >= fact.last_round)
@@ -420,7 +455,7 @@ def _card_corrected(state: State, fact: f.CardCorrected) -> State:
         fates=_put(shoe.fates, fact.n, Fate.PENDING),
         faces=_put(shoe.faces, fact.n, UNKNOWN),
         unread=(fact.n, *shoe.unread),
-        waiting=(fact.n, *shoe.waiting),
+        waiting=(Waiting(fact.n, 0), *shoe.waiting),
     )
     round_ = round_._replace(
         numbers=round_.numbers[:-1],
@@ -435,11 +470,19 @@ def _card_corrected(state: State, fact: f.CardCorrected) -> State:
 
 def _card_set_aside(state: State, fact: f.CardSetAside) -> State:
     shoe = _shoe(state)
-    return state._replace(shoe=shoe._replace(aside=fact.n, unread=_drop(shoe.unread, fact.n)))
+    shoe = shoe._replace(aside=fact.n, unread=_drop(shoe.unread, fact.n))
+    return state._replace(shoe=shoe, deadlines=_without(state, Timer.READ))
 
 
 def _card_discarded(state: State, fact: f.CardDiscarded) -> State:
-    return state._replace(shoe=_fate(_shoe(state), fact.n, Fate.VOID))
+    return state._replace(shoe=_fate(_shoe(state), fact.n, Fate.VOID), deadlines=_without(state, Timer.READ))
+
+
+def _card_admitted(state: State, fact: f.CardAdmitted) -> State:
+    shoe, betting = _shoe(state), _round(state).betting
+    assert betting is not None and betting.closed_at is not None, "it came before a close"
+    waiting = tuple([w._replace(at=betting.closed_at) if w.n == fact.n else w for w in shoe.waiting])
+    return state._replace(shoe=shoe._replace(waiting=waiting))
 
 
 def _round_dealt(state: State, fact: f.RoundDealt) -> State:
@@ -525,8 +568,7 @@ def _link_went_down(state: State, fact: f.LinkWentDown) -> State:
 
 
 def _mouth_seen(state: State, fact: f.MouthSeen) -> State:
-    after = state._replace(deadlines=_set(state, Timer.EMPTY, fact.empty_at))
-    return after if after.shoe is None else after._replace(shoe=after.shoe._replace(present=fact.present))
+    return state._replace(shoe=_shoe(state)._replace(present=fact.present), deadlines=_without(state, Timer.EMPTY))
 
 
 def _timer_set(state: State, fact: f.TimerSet) -> State:
@@ -554,6 +596,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.CardRead: _card_read,
     f.CardBurned: _card_burned,
     f.BurnEnded: _burn_ended,
+    f.CutCardPassed: _cut_card_passed,
     f.CutCardDrawn: _cut_card_drawn,
     f.ShoeEndQueued: _shoe_end_queued,
     f.CardLeft: _card_left,
@@ -564,6 +607,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.DrawCalled: _draw_called,
     f.CardDealt: _card_dealt,
     f.CardCorrected: _card_corrected,
+    f.CardAdmitted: _card_admitted,
     f.CardSetAside: _card_set_aside,
     f.CardDiscarded: _card_discarded,
     f.RoundDealt: _round_dealt,

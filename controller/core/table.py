@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from . import betting, conditions, dealing, resolving, shoe, upkeep
 from . import events as e
 from . import facts as f
+from .cards import Card
 from .conditions import Refused
 from .events import Event
 from .facts import Fact, Phase, Stops
@@ -90,9 +91,10 @@ def _is_settled(state: State, facts: tuple[Fact, ...]) -> bool:
     """Whether nothing can follow; the ordinary card takes this way out, everything else asks `_follows`."""
     if not facts:
         return True
-    if state.conditions or state.shoe is None or state.shoe.waiting or type(facts[-1]) not in _QUIET:
+    shoe = state.shoe
+    if state.conditions or shoe is None or shoe.waiting or type(facts[-1]) not in _QUIET or not shoe.present:
         return False
-    return state.procedure.open_betting is not Opens.AUTO
+    return state.procedure.open_betting is not Opens.AUTO and len(shoe.profile.stages) == 1
 
 
 def _settle(state: State, event: Event, facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
@@ -110,18 +112,20 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
     """The next thing that the state itself asks for; empty when it asks for nothing."""
     if ended := conditions.over(state):
         return ended
-    card = upkeep.known(state, event.at)
-    if card and (facts := _place(state, card)):
+    passage = upkeep.next_to_place(state, event.at)
+    if passage and (facts := _place(state, passage)):
         return facts
     round_ = state.round
-    if state.phase is Phase.DEALING and round_ and round_.next is None and not conditions.cards_held(state):
-        return dealing.result(state, event.at, round_)
+    if state.phase is Phase.DEALING and round_ and not conditions.cards_held(state):
+        facts = dealing.open_later(state, event.at) if round_.next else dealing.result(state, event.at, round_)
+        if facts:
+            return facts
     opens = state.procedure.open_betting is Opens.AUTO and state.phase is Phase.READY
     if opens and not conditions.bars(state, Stops.ROUNDS):
         return betting.open_stage(state, event.at, 0)
     if type(event) is e.Elapsed and (facts := TABLE[state.phase][e.Elapsed].ask(state, event)):
         return facts
-    return upkeep.arm_reading(state, event.at)
+    return upkeep.arm(state, event.at)
 
 
 # --- the card ledger: what a scan or a movement is, before it has a place -------------------------------------
@@ -129,38 +133,45 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
 
 def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
     out = upkeep.moved(state, event)
-    if conditions.cards_held(state):
-        return out
+    if conditions.cards_held(state) or upkeep.unplaced(state):
+        return out  # `_follows` places it in its turn
     n = state.shoe.out + 1 if state.shoe else 0
-    return (*out, *_place(state, e.CardUnseen(event.at, n)))
+    return (*out, *_place(state, e.CardUnseen(event.at, n, event.at)))
 
 
 def _scanned(state: State, event: e.CardScanned) -> tuple[Fact, ...]:
+    doubtful = state.conditions or (state.shoe and state.shoe.unread)
+    return _take(state, event.at, event.card, upkeep.how_read(state) if doubtful else "scan")
+
+
+def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:
+    """A face is known: the number it belongs to, and whether that card may have its place now."""
     shoe, held = state.shoe, conditions.cards_held(state)
     assert shoe is not None
     if not (held or shoe.waiting or shoe.unread or state.procedure.sensors):  # one scan is one card: the next number
-        read = upkeep.how_read(state) if state.conditions else "scan"
-        return _place(state, e.CardKnown(event.at, len(shoe.fates) + 1, event.card, read))
-    numbered = upkeep.numbered(state, event)
+        return _place(state, e.CardKnown(at, len(shoe.fates) + 1, at, card, read))
+    numbered = upkeep.numbered(state, at)
     if numbered is None:
         return upkeep.duplicate(state)
     n, out_at = numbered
-    if n > shoe.out and (held or upkeep.waits_behind(state, n)):
-        return (f.CardOut(n, event.at), f.CardRead(n, event.card))
-    if held or upkeep.has_fate(state, n) or upkeep.waits_behind(state, n):
-        return (f.CardRead(n, event.card),)
-    return _place(state, e.CardKnown(out_at, n, event.card, upkeep.how_read(state)))
+    waits = held or any(waiting.n < n for waiting in upkeep.unplaced(state))
+    if n > shoe.out and waits:
+        return (f.CardOut(n, at), f.CardRead(n, card, read))
+    if waits or upkeep.has_fate(state, n):
+        return (f.CardRead(n, card, read),)
+    return _place(state, e.CardKnown(at, n, out_at, card, read))
 
 
-def _place(state: State, card: e.CardKnown | e.CardUnseen) -> tuple[Fact, ...]:
-    return TABLE[state.phase][type(card)].ask(state, card)
+def _place(state: State, event: e.CardKnown | e.CardUnseen | e.CutCardPlaced) -> tuple[Fact, ...]:
+    return TABLE[state.phase][type(event)].ask(state, event)
 
 
 def _resolved(state: State, event: e.ResolveAsked) -> tuple[Fact, ...]:
     facts = resolving.resolve(state, event)
     if event.choice != "manual":
         return facts
-    return (*facts, *_place(state, resolving.keyed(state, event)))
+    assert event.card is not None, "a choice that keys a card in has one"
+    return (*facts, *_take(state, event.at, event.card, "manual"))
 
 
 def _not_now(state: State, event: Event) -> tuple[Fact, ...]:
@@ -180,7 +191,7 @@ def _evidence(state: State, event: e.CardUnread) -> tuple[Fact, ...]:
 _RAISES = (f.IrregularityRaised, f.StaffCalled)
 _COMPLETES = (f.RoundDealt, f.RoundCompleted)
 _DEALS = (f.CardDealt, *_COMPLETES, f.BettingOpened, *_RAISES)
-_VOIDS = (f.RoundVoided, f.RoundCancelled, *_RAISES)
+_VOIDS = (f.RoundVoided, f.RoundCancelled, f.CutCardDrawn, *_RAISES)
 _KEEPS = (f.CardOut, f.CardRead)
 _CUTS = (f.CutCardDrawn, *_RAISES)
 _CLOSES = (f.BettingClosed, *_RAISES)
@@ -224,19 +235,21 @@ _end_now = _cell(shoe.end_now, f.ShoeEndQueued)
 _end_aft = _cell(shoe.end_after_round, f.ShoeEndQueued)
 
 _scan = _cell(
-    _scanned, f.CardOut, f.CardRead, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, *_DEALS
+    _scanned, f.CardOut, f.CardRead, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, f.IrregularityResolved, *_DEALS
 )  # fmt: skip
 _move = _cell(_moved, f.CardOut, f.CardBurned, f.CardLeft, *_CLOSES)
 _blind = _cell(upkeep.unread, f.ScanFailed, *_RAISES)
 _alien = _cell(upkeep.unknown, f.ScanFailed, *_RAISES)
 _noted = _cell(_evidence, f.ScanFailed)
 
+_passed = _cell(upkeep.cut_card, f.CutCardPassed)
+
 _burn_k = _cell(shoe.burn_known, f.CardBurned, f.CardRead)
-_ready_k = _cell(dealing.begin, f.RoundBegun, *_KEEPS, *_DEALS)
+_ready_k = _cell(dealing.begin, f.RoundBegun, f.IrregularityResolved, *_KEEPS, *_DEALS)
 _early_k = _cell(dealing.early_known, *_KEEPS, *_CLOSES)
 _first_k = _cell(dealing.first_card, *_KEEPS, *_DEALS)
-_next_k = _cell(dealing.next_card, *_KEEPS, *_DEALS)
-_extra_k = _cell(dealing.extra_known, *_KEEPS, *_RAISES)
+_next_k = _cell(dealing.next_card, f.IrregularityResolved, *_KEEPS, *_DEALS)
+_extra_k = _cell(dealing.extra_known, f.IrregularityResolved, *_KEEPS, *_RAISES)
 _rest = _cell(shoe.draw_left, f.CardLeft)
 _burn_u = _cell(shoe.burn_unseen, f.CardBurned)
 _ready_u = _cell(dealing.unseen_in_ready, *_RAISES)
@@ -244,15 +257,24 @@ _early_u = _cell(dealing.early_unseen, *_CLOSES)
 _turn_u = _cell(dealing.unseen_in_turn, *_RAISES)
 _extra_u = _cell(dealing.extra_unseen, *_RAISES)
 
-_cut_burn = _cell(shoe.cut_in_burn, *_CUTS)
-_cut_rdy = _cell(shoe.cut_in_ready, f.ShoeEndQueued, *_CUTS)
+_cut_out = _cell(shoe.cut_outside, f.ShoeEndQueued, *_CUTS)
 _cut_1st = _cell(shoe.cut_before_first, f.RoundCancelled, *_CUTS)
 _cut_rnd = _cell(shoe.cut_in_round, *_CUTS)
 _cut_res = _cell(shoe.cut_in_result, *_CUTS)
 
 _RESOLVES = _each(
     _resolved,
-    (f.IrregularityResolved, f.CardDiscarded, f.CardBurned, f.CardSetAside, f.ShoeEndQueued, *_KEEPS, *_RAISES),
+    (
+        f.IrregularityResolved,
+        f.CardAdmitted,
+        f.CutCardDrawn,
+        f.CardDiscarded,
+        f.CardBurned,
+        f.CardSetAside,
+        f.ShoeEndQueued,
+        *_KEEPS,
+        *_RAISES,
+    ),
     burning=(f.BurnEnded,),
     ready=(f.RoundBegun, *_DEALS),
     betting=(f.BettingClosed, *_VOIDS),
@@ -288,7 +310,8 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
     e.CodeUnknown:    (_noted,  _noted,    _alien,    _alien,   _alien,   _alien,   _alien,   _alien,   _noted),
     e.CardKnown:      (___,     ___,       _burn_k,   _ready_k, _early_k, _first_k, _next_k,  _extra_k, _rest),
     e.CardUnseen:     (___,     ___,       _burn_u,   _ready_u, _early_u, _turn_u,  _turn_u,  _extra_u, _rest),
-    e.CutCardSeen:    (___,     ___,       _cut_burn, _cut_rdy, _cut_1st, _cut_1st, _cut_rnd, _cut_res, ___),
+    e.CutCardSeen:    (___,     ___,       _passed,   _passed,  _passed,  _passed,  _passed,  _passed,  ___),
+    e.CutCardPlaced:  (___,     ___,       _cut_out,  _cut_out, _cut_1st, _cut_1st, _cut_rnd, _cut_res, ___),
 
 
     # recorded whatever stands, in every phase

@@ -4,8 +4,8 @@ from . import betting, conditions, dealing, events
 from . import facts as f
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
-from .shoe import after_round, shoe_of
-from .state import Condition, Fate, Shoe, State
+from .shoe import after_round, has_begun, shoe_of
+from .state import Condition, Fate, Shoe, State, Waiting
 
 MILLISECOND = 1_000_000
 NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEALING})
@@ -18,15 +18,17 @@ def moved(state: State, event: events.CardMoved) -> tuple[Fact, ...]:
     return (f.CardOut(shoe_of(state).out + 1, event.at),)
 
 
-def numbered(state: State, event: events.CardScanned) -> tuple[int, int] | None:
-    """The number of the card that was scanned, and when it left; None: it is no new card (I04)."""
+def numbered(state: State, at: int) -> tuple[int, int] | None:
+    """The number of the card that is read at `at`, and when it left; None: it is no new card (I04)."""
     shoe = shoe_of(state)
-    if shoe.aside is not None and state.phase is Phase.CLOSING and not shoe.unread:
-        return shoe.aside, event.at
+    if shoe.aside is not None and state.phase is Phase.CLOSING:
+        return shoe.aside, at  # it is drawn when it is turned up
     if shoe.unread:
         n = shoe.unread[0]
-        return n, shoe.out_at if n == shoe.out else event.at
-    return None if state.procedure.sensors else (shoe.out + 1, event.at)
+        return n, next((waiting.at for waiting in shoe.waiting if waiting.n == n), at)
+    if shoe.aside is not None and state.phase in (Phase.READY, Phase.BETTING):
+        return shoe.aside, at
+    return None if state.procedure.sensors else (shoe.out + 1, at)
 
 
 def has_fate(state: State, n: int) -> bool:
@@ -35,14 +37,10 @@ def has_fate(state: State, n: int) -> bool:
     return n <= shoe.out and shoe.fate(n) is not Fate.PENDING
 
 
-def waits_behind(state: State, n: int) -> bool:
-    """Whether an earlier card still waits for its place."""
+def unplaced(state: State) -> list[Waiting]:
+    """The cards that wait for their place and for nothing else: none is set aside, or for people to decide."""
     shoe = shoe_of(state)
-    return (
-        any(m < n and m != shoe.aside and not conditions.about(state, m) for m in shoe.waiting)
-        if shoe.waiting
-        else False
-    )
+    return [w for w in shoe.waiting if w.n != shoe.aside and not conditions.about(state, w.n)] if shoe.waiting else []
 
 
 def how_read(state: State) -> str:
@@ -84,11 +82,16 @@ def pending_unread(shoe: Shoe) -> list[int]:
 
 
 def _awaits_card(state: State) -> bool:
-    if state.phase is Phase.READY:
-        return state.procedure.open_betting is Opens.NONE
-    if state.phase is Phase.DEALING:
-        return state.round is not None and state.round.next is not None
-    return state.phase in (Phase.BURNING, Phase.CLOSING)
+    """Whether the next card must be read; of the burned ones only the one turned up must."""
+    match state.phase:
+        case Phase.READY:
+            return state.procedure.open_betting is Opens.NONE
+        case Phase.DEALING:
+            return state.round is not None and state.round.next is not None
+        case Phase.BURNING:
+            return shoe_of(state).burn_of is None
+        case phase:
+            return phase is Phase.CLOSING
 
 
 def _which(state: State, pending: list[int]) -> dict[str, str]:
@@ -110,28 +113,58 @@ def not_read(state: State) -> tuple[Fact, ...]:
     return conditions.raised(state, code, _which(state, pending))
 
 
-def arm_reading(state: State, at: int) -> tuple[Fact, ...]:
-    """A card waits for its scan and no window is open for it."""
-    if not state.procedure.sensors or state.shoe is None or not _awaits_card(state):
+def arm(state: State, at: int) -> tuple[Fact, ...]:
+    """A time that something standing needs and that does not run: a scan's window, an empty mouth, a result's."""
+    if state.shoe is None or conditions.cards_held(state):
         return ()
-    if any(d.timer is Timer.READ for d in state.deadlines) or not pending_unread(state.shoe):
-        return ()
-    if conditions.find(state, "I01") or conditions.find(state, "I02") or conditions.cards_held(state):
-        return ()
-    return (f.TimerSet(Timer.READ, at + state.procedure.read_window_ms * MILLISECOND),)
+    procedure, running = state.procedure, {deadline.timer for deadline in state.deadlines}
+    needed = (
+        (Timer.READ, procedure.read_window_ms * MILLISECOND, _needs_window),
+        (Timer.EMPTY, procedure.empty_ms * MILLISECOND, _is_empty),
+        (Timer.CONFIRM, procedure.confirm_seconds * betting.SECOND, _confirms_itself),
+    )
+    for timer, length, needs in needed:
+        if timer not in running and needs(state):
+            return (f.TimerSet(timer, at + length),)
+    return ()
 
 
-def known(state: State, at: int) -> events.CardKnown | events.CardUnseen | None:
-    """The oldest card that waits for its place and for nothing else."""
+def _needs_window(state: State) -> bool:
+    misread = conditions.find(state, "I01") or conditions.find(state, "I02")
+    return state.procedure.sensors and not misread and _awaits_card(state) and bool(pending_unread(shoe_of(state)))
+
+
+def _is_empty(state: State) -> bool:
+    in_turn = state.phase in (Phase.CLOSING, Phase.DEALING) and state.round is not None and state.round.next is not None
+    return in_turn and not shoe_of(state).present and not conditions.find(state, "I23")
+
+
+def _confirms_itself(state: State) -> bool:
+    return state.phase is Phase.RESULT and state.procedure.confirm_result is Confirms.AUTO and not state.called
+
+
+def next_to_place(state: State, at: int) -> events.CardKnown | events.CardUnseen | events.CutCardPlaced | None:
+    """The oldest that waits for its place and for nothing else, a card or the cut card."""
     shoe = state.shoe
     if shoe is None or conditions.cards_held(state):
         return None
-    n = next((n for n in shoe.waiting if n != shoe.aside), None)
-    if n is None or conditions.about(state, n):
-        return None
-    card = shoe.face(n)
-    out_at = shoe.out_at if n == shoe.out else at
-    return events.CardUnseen(out_at, n) if card is None else events.CardKnown(out_at, n, card, "scan")
+    waiting, passed = next(iter(unplaced(state)), None), shoe.cut_passed
+    if passed is not None and (waiting is None or waiting.n > passed.n_before):
+        return events.CutCardPlaced(at, passed.via, passed.n_before)
+    if waiting is None or (shoe.aside is not None and state.phase is Phase.CLOSING):
+        return None  # the card set aside is this round's first
+    card = shoe.face(waiting.n)
+    if card is None:
+        return events.CardUnseen(at, waiting.n, waiting.at)
+    return events.CardKnown(at, waiting.n, waiting.at, card, waiting.read or "scan")
+
+
+def cut_card(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+    """One passage, several signals: one fact. Behind a card that has no place yet it waits for that one (B7)."""
+    shoe = shoe_of(state)
+    if shoe.cut or shoe.cut_passed:
+        return ()
+    return (f.CutCardPassed(event.via, shoe.out),)
 
 
 # --- the mouth, the link, faults ------------------------------------------------------------------------
@@ -141,8 +174,7 @@ def mouth(state: State, event: events.MouthChanged) -> tuple[Fact, ...]:
     shoe = state.shoe
     if shoe is None or shoe.present == event.present:
         return ()
-    empty_at = None if event.present else event.at + state.procedure.empty_ms * MILLISECOND
-    return (f.MouthSeen(event.present, empty_at),)
+    return (f.MouthSeen(event.present),)
 
 
 def empty(state: State) -> tuple[Fact, ...]:
@@ -158,7 +190,7 @@ def link(state: State, event: events.LinkChanged) -> tuple[Fact, ...]:
         return () if state.link.up else (f.LinkWentUp(),)
     if not state.link.up and state.link.reason == event.reason:
         return ()
-    begun = state.link.up and state.round is not None and bool(state.round.numbers)
+    begun = state.link.up and has_begun(state)
     return (f.LinkWentDown(event.reason), *(conditions.raised(state, "I32") if begun else ()))
 
 
@@ -220,7 +252,7 @@ def stopped(state: State, event: events.Stopped) -> tuple[Fact, ...]:
 def restarted(state: State, event: events.Restarted) -> tuple[Fact, ...]:
     """Every deadline ends or is renewed; inside a round the cards known are confirmed against the felt (I35)."""
     deadlines = _renewed(state, event)
-    started = f.TableStarted(event.version, event.boot, state.clean, event.confighash, deadlines)
+    started = f.TableStarted(event.version, event.boot, state.clean, event.confighash, deadlines, event.at)
     return (started, *_missed_deadline(state, deadlines, event), *_recovery(state))
 
 
@@ -237,7 +269,7 @@ def _renewed(state: State, event: events.Restarted) -> tuple[Deadline, ...]:
         return (Deadline(round_.betting.closes_at, Timer.BETTING),)
     if round_.betting and state.phase is Phase.CLOSING and not round_.betting.draw:
         return (Deadline(event.at + procedure.link_grace_seconds * betting.SECOND, Timer.GRACE),)
-    if state.phase is Phase.RESULT and procedure.confirm_result is not Confirms.NONE:
+    if state.phase is Phase.RESULT and procedure.confirm_result is Confirms.DEALER:
         return (Deadline(event.at + procedure.remind_seconds * betting.SECOND, Timer.REMIND),)
     return ()
 

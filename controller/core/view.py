@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from . import conditions
 from .cards import Card, Slot, total
-from .facts import Phase, RoundCompleted, Stops
+from .facts import Phase, RoundCancelled, RoundCompleted, Stops
 from .profile import Confirms, Opens
 from .rules import split
 from .state import Condition, Round, Shoe, State
@@ -66,7 +66,7 @@ class View:
 
 def view(state: State) -> View:
     """What to show of a state: the strongest condition's prompt, else the phase's own, under one strip."""
-    top = _prompting(state)
+    top = conditions.strongest(state)
     instruction = _of_condition(state, top) if top else _INSTRUCTIONS[state.phase](state)
     prompt = Prompt(instruction.headline, instruction.lines, _strip(state, top))
     return View(state.phase, prompt, _lamps(state, top))
@@ -78,28 +78,67 @@ def of_disk(state: State, key: str) -> View:
     return View(state.phase, _prompt(f"disk.{key}", 2), Lamps(Pattern.HELD, call=shown.lamps.call))
 
 
-# --- which condition prompts ------------------------------------------------------------------------------
+# --- the prompt of a condition ----------------------------------------------------------------------------
 
-
-def _prompting(state: State) -> Condition | None:
-    """A condition that lets the round go on is a notice while there is one: it never replaces an instruction."""
-    if state.round is None:
-        return conditions.strongest(state)
-    shown = state._replace(conditions=tuple([c for c in state.conditions if not conditions.row(c.code).waits]))
-    return conditions.strongest(shown._replace(link=shown.link._replace(up=True)))
+Variant = tuple[str, dict[str, str]]
+"""What is added to the code to make the key, and the values that the state has beside the condition's detail."""
 
 
 def _of_condition(state: State, c: Condition) -> Prompt:
-    values = dict(c.detail)
-    if c.code == "I35":
-        if state.round is None and state.shoe is not None:
-            burn = {"done": str(state.shoe.burn_done), "of": str(state.shoe.burn_of or "?")}
-            return _prompt("I35.burn", 2, burn)
-        values |= _hands(state.round)
-    if c.code == "I13":
-        values |= _points(state.round)
-    variant = f"{c.code}.{values['slot']}" if c.code == "I13" else c.code
-    return _prompt(variant, 2, values)
+    about = _ABOUT.get(c.code)
+    variant, values = about(state, c) if about else ("", {})
+    return _prompt(c.code + variant, 2, c.detail | values)
+
+
+def _unread(state: State, c: Condition) -> Variant:
+    """The cards before it may have been read since."""
+    return "", {"slot": state.round.next.value} if state.round and state.round.next else {}
+
+
+def _surplus(state: State, c: Condition) -> Variant:
+    return ".cards" if c.detail["why"] == "cards" else "", {}
+
+
+def _extra(state: State, c: Condition) -> Variant:
+    """With the result announced, or no round, there is nothing to confirm."""
+    return "" if state.phase is Phase.RESULT else ".ready", {}
+
+
+def _missing_third(state: State, c: Condition) -> Variant:
+    return f".{c.detail['slot']}", _points(state.round)
+
+
+def _burned(state: State, c: Condition) -> Variant:
+    shoe = _shoe(state)
+    return "", {"of": str(shoe.burn_of), "done": str(shoe.burn_done)}
+
+
+def _unconfirmed(state: State, c: Condition) -> Variant:
+    return "", _points(state.round)
+
+
+def _recovered(state: State, c: Condition) -> Variant:
+    if state.round is not None:
+        return "", _hands(state.round)
+    return (".first", {}) if _shoe(state).burn_of is None else (".burn", _burned(state, c)[1])
+
+
+def _count(state: State, c: Condition) -> Variant:
+    return ".missing" if "missing" in c.detail else ".extra", {}
+
+
+_ABOUT: dict[str, Callable[[State, Condition], Variant]] = {
+    "I01": _unread,
+    "I02": _unread,
+    "I05": _surplus,
+    "I09": _extra,
+    "I11": _extra,
+    "I13": _missing_third,
+    "I25": _burned,
+    "I28": _unconfirmed,
+    "I35": _recovered,
+    "I49": _count,
+}
 
 
 def _prompt(key: str, lines: int, values: dict[str, str] | None = None) -> Prompt:
@@ -123,7 +162,8 @@ def _burning(state: State) -> Prompt:
     shoe = _shoe(state)
     if shoe.burn_of is None:
         return _prompt("burn.first", 2)
-    key = "burn.count" if state.procedure.sensors else "burn.blind"
+    counted = state.procedure.sensors or state.procedure.confirm_result is Confirms.NONE  # else one CONFIRM tells all
+    key = "burn.count" if counted else "burn.blind"
     return _prompt(key, 2, {"of": str(shoe.burn_of), "done": str(shoe.burn_done)})
 
 
@@ -135,7 +175,8 @@ def _ready(state: State) -> Prompt:
         return _prompt(f"ready.{opens}", 2)
     if _is_last_next(state):
         return _prompt("ready.last", 2)
-    return _prompt("ready.collect" if isinstance(state.last, RoundCompleted) else "ready", 2)
+    key = {RoundCompleted: "ready.collect", RoundCancelled: "ready.cancelled"}
+    return _prompt(key.get(type(state.last), "ready"), 2)
 
 
 def _betting(state: State) -> Prompt:
@@ -151,7 +192,7 @@ def _closing(state: State) -> Prompt:
 
 def _dealing(state: State) -> Prompt:
     round_ = state.round
-    return _prompt("wait", 2) if round_ is None or round_.next is None else _draw(state, round_.next)
+    return _result(state) if round_ is None or round_.next is None else _draw(state, round_.next)
 
 
 def _draw(state: State, slot: Slot) -> Prompt:
@@ -232,10 +273,12 @@ def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
     notices: list[Text] = []
     for c in conditions.standing(state):
         row = conditions.row(c.code)
-        if c is not top and (row.strip or row.waits):
+        if c != top and (row.strip or row.waits):
             known = c.code if c.code in conditions.ROWS else "fault"
             notices.append(Text(f"strip.{known}", dict(c.detail)))
     shoe, round_ = state.shoe, state.round
+    if round_ and round_.next is None and round_.slots[4:] == (Slot.B3,):
+        notices.append(Text("strip.B3", {"card": round_.cards[-1]}))  # wherever the dealer laid it (I10)
     if round_ and round_.dummy:
         notices.append(Text("strip.dummy"))
     if (round_ and round_.last) or (round_ is None and _is_last_next(state)):

@@ -5,14 +5,16 @@ from statistics import median
 
 from controller.core.cards import Card
 from controller.core.events import CardScanned, Configured, CutCardSeen, Event, JournalMade, LinkChanged, LoadAsked, Restarted
+from controller.core.profile import Confirms, Opens, Procedure
 from controller.core.state import State, evolve
 from controller.core.table import decide, fold
 from tests.bench.report import Figure
 from tests.shoes import SHOES, Shoe
-from tests.profiles import FREE_RUNNING, SEEDS_COMMISSION
+from tests.profiles import COMMISSION
 
 SECOND = 1_000_000_000
 TARGET = 8_000
+FREE_RUNNING = Procedure(open_betting=Opens.NONE, confirm_result=Confirms.NONE)
 
 
 def begun() -> State:
@@ -21,7 +23,7 @@ def begun() -> State:
     for event in (
         JournalMade(1, "new", "key"),
         Restarted(2, "boot", "version", "hash"),
-        Configured(3, "hash", (), FREE_RUNNING, SEEDS_COMMISSION),
+        Configured(3, "hash", (), FREE_RUNNING, COMMISSION),
         LinkChanged(4, up=True),
         LoadAsked(5),
     ):

@@ -1,6 +1,6 @@
 """A live table and a clock, as every test of whole rounds plays it: the loop without its disk and its devices."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from controller.core import events as e
 from controller.core.cards import DECK, Card
@@ -23,10 +23,19 @@ class Mismatch(AssertionError):  # noqa: N818 - what a script and the table say 
     """The table did what the script does not say. The text is for a reader of the script."""
 
 
-class Table:
-    """A live table and a clock. `told` are the facts since the beginning; `refused` answers the last event."""
+Observer = Callable[[e.Event, tuple[Fact, ...], State, int], None]
 
-    def __init__(self, profile: Profile = COMMISSION, procedure: Procedure | None = None) -> None:
+
+class Table:
+    """A live table and a clock. `told` are the facts since the beginning; `refused` answers the last event.
+
+    `observer` hears every step from the first on: an event, its facts, the state after them, the clock.
+    """
+
+    def __init__(
+        self, profile: Profile = COMMISSION, procedure: Procedure | None = None, observer: Observer | None = None
+    ) -> None:
+        self.observer = observer
         self.state, self.now, self.boot = State(), ZERO, 1
         self.told: list[Fact] = []
         self.scanned: list[Card] = []
@@ -41,9 +50,11 @@ class Table:
         told: list[Fact] = []
         self.refused = None
         try:
-            for _, facts, after in play(self.state, event):
+            for happened, facts, after in play(self.state, event):
                 self.state = after
                 told += facts
+                if self.observer:
+                    self.observer(happened, facts, after, self.now)
         except Refused as refused:
             self.refused = refused
         self.told += told
@@ -100,12 +111,11 @@ class Table:
     def round(self, cards: Iterator[Card]) -> None:
         """A whole round with as many of these cards as it needs; StopIteration where they do not suffice."""
         self.until_card()
-        while self.state.phase is not Phase.RESULT:
+        while True:
             self.deal(next(cards))
-            if self.state.round is None:
-                return
-            if self.state.phase is not Phase.RESULT:
-                self.until_card()
+            if self.state.round is None or self.state.round.next is None:
+                break
+            self.until_card()
         self.announce()
 
     def pack(self) -> Iterator[Card]:
