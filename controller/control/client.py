@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
-from typing import Any
+from typing import Any, BinaryIO
 
 from .messages import ANSWER_BYTES_MAX, INVALID_PARAMS, REFUSED, Notification, Request, RpcError, dump_request
 from .messages import load_answer as _load
@@ -32,7 +32,8 @@ def connect(path: str, timeout_s: float = ANSWER_S) -> Iterator["Client"]:
                 f"no table answers at {path} ({error.strerror or error}): "
                 "start tabled, or name its socket with --socket"
             ) from None
-        yield Client(line, path)
+        with line.makefile("rb") as answers:
+            yield Client(line, answers, path)
 
 
 class Client:
@@ -42,9 +43,8 @@ class Client:
     again, and is done once.
     """
 
-    def __init__(self, line: socket.socket, path: str) -> None:
-        self._line, self._path = line, path
-        self._file = line.makefile("rb")
+    def __init__(self, line: socket.socket, answers: BinaryIO, path: str) -> None:
+        self._line, self._answers, self._path = line, answers, path
         self._ids = count(1)
 
     def call(self, method: str, **params: Any) -> Any:  # noqa: ANN401 - what JSON holds
@@ -74,7 +74,7 @@ class Client:
 
     def _read(self) -> bytes:
         try:
-            line = self._file.readline(ANSWER_BYTES_MAX + 1)
+            line = self._answers.readline(ANSWER_BYTES_MAX + 1)
         except TimeoutError:
             raise self._gone("no answer in time: look at the panel, its disk may be failing") from None
         except OSError as error:
