@@ -235,8 +235,9 @@ _end_now = _cell(shoe.end_now, f.ShoeEndQueued)
 _end_aft = _cell(shoe.end_after_round, f.ShoeEndQueued)
 
 _scan = _cell(
-    _scanned, f.CardOut, f.CardRead, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, f.IrregularityResolved, *_DEALS
-)  # fmt: skip
+    _scanned,
+    *(*_KEEPS, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, f.IrregularityResolved, *_DEALS),
+)
 _move = _cell(_moved, f.CardOut, f.CardBurned, f.CardLeft, *_CLOSES)
 _blind = _cell(upkeep.unread, f.ScanFailed, *_RAISES)
 _alien = _cell(upkeep.unknown, f.ScanFailed, *_RAISES)
