@@ -149,6 +149,11 @@ class Subscriber:
             Got(message.topic, bytes(message.payload), message.retain, message.properties, time.monotonic())
         )
 
+    def returns(self) -> threading.Event:
+        """Set when it has subscribed again, to a broker that was stopped before this call."""
+        self._ready.clear()
+        return self._ready
+
     def on(self, leaf: str) -> list[Got]:
         """What came on topics that end in `/leaf`."""
         return [got for got in list(self.got) if got.topic.endswith(f"/{leaf}")]
