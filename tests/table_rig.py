@@ -28,7 +28,7 @@ from controller.core.facts import Phase
 from controller.core.profile import Confirms, Opens, Procedure, Profile
 from controller.core.view import View
 from controller.loop import Loop, recover
-from controller.ports import JournalError, Message, Outcome, Recovered, Sealed
+from controller.ports import Journal, JournalError, Message, Outcome, Recovered, Sealed
 from tests.profiles import COMMISSION
 
 SECOND = 1_000_000_000
@@ -128,17 +128,17 @@ class SeenPanel:
 
 
 class Rig:
-    """The table, running while the `async with` lasts. `journal` of an earlier rig: the same table after a restart."""
+    """The table, running while the `async with` lasts. With an earlier rig's journal it is that table, restarted."""
 
     def __init__(
         self,
         procedure: Procedure = FREE_RUNNING,
         profile: Profile = COMMISSION,
-        journal: MemoryJournal | None = None,
+        journal: Journal | None = None,
         table: str = "BAC-07",
     ) -> None:
         self.procedure, self.profile = procedure, profile
-        self.journal = journal or MemoryJournal()
+        self.journal = MemoryJournal() if journal is None else journal
         self.clock = FakeClock()
         self.panel = SeenPanel()
         self.key = keys.ephemeral()
@@ -150,7 +150,7 @@ class Rig:
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.loop.run())
         now = self.clock.now()
-        if not self.journal.rows:
+        if self.journal.last[0] == 0:
             await self.do(JournalMade(now, "new", self.key.public))
         await self.do(Restarted(now, "boot-1", "0.1.0", "c" * 64))
         await self.do(Configured(now, "c" * 64, (), self.procedure, self.profile))

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, NoReturn
@@ -35,6 +35,7 @@ class Options(NamedTuple):
 def _program(help_: str) -> typer.Typer:
     return typer.Typer(
         help=help_,
+        epilog="Exit codes: 0 done, 1 the answer is no, 2 usage, 3 the daemon is not there, 4 refused.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -196,7 +197,7 @@ def status(context: typer.Context, *, as_json: AsJson = False) -> None:
 @app.command()
 def monitor(context: typer.Context, *, as_json: AsJson = False) -> None:
     """What happens at the table, as it happens; Ctrl-C ends it."""
-    with _table(context) as table:
+    with suppress(KeyboardInterrupt), _table(context) as table:
         told = table.call("monitor")
         if as_json:
             _print_json(told)

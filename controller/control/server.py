@@ -275,14 +275,23 @@ class ControlServer:
         before, self._told = self._told, self._desk.state().seqno
         if not self._monitors:
             return
-        line = dump_notification(Notification("monitor", {**self._levels(), "facts": self._facts(before)}))
+        try:
+            line = dump_notification(Notification("monitor", {**self._levels(), "facts": self._facts(before)}))
+        except Exception:  # as in `_answer`: the table that calls us here goes on
+            log.exception("control: the monitors cannot be told what happened: hung up")
+            self._hang_up(*self._monitors)
+            return
         for writer, peer in list(self._monitors.items()):
             if writer.transport.get_write_buffer_size() + len(line) > BEHIND_BYTES_MAX:
                 log.warning("control: the monitor of uid %d, pid %d does not keep up: hung up", peer.uid, peer.pid)
-                del self._monitors[writer]
-                writer.transport.abort()
+                self._hang_up(writer)
             else:
                 writer.write(line)
+
+    def _hang_up(self, *writers: asyncio.StreamWriter) -> None:
+        for writer in writers:
+            del self._monitors[writer]
+            writer.transport.abort()
 
     def _facts(self, after: int) -> list[dict[str, Any]]:
         facts: list[dict[str, Any]] = []

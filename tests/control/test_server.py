@@ -28,9 +28,9 @@ from controller.control.messages import (
 from controller.control.server import ControlError, ControlServer
 from controller.core.events import FaultSeen
 from controller.core.facts import Phase
-from controller.ports import JournalError
+from controller.ports import JournalError, Message
 from tests.control.served import Caller, Served, desk_of, run, serving, until
-from tests.table_rig import BY_DEALER, FREE_RUNNING, TWO, Rig
+from tests.table_rig import BY_DEALER, FREE_RUNNING, TWO, MemoryJournal, Rig
 
 Scenario = Callable[[Served, Caller], Awaitable[None]]
 
@@ -500,6 +500,25 @@ def test_a_monitor_that_does_not_read_is_hung_up_and_the_table_goes_on(
         line.close()
 
     check(tmp_path, scenario)
+
+
+def test_a_journal_that_cannot_be_read_costs_the_monitors_and_not_the_table(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unreadable(MemoryJournal):
+        def read(self, after: int, limit: int) -> list[Message]:
+            raise JournalError("the medium fails")
+
+    async def scenario(served: Served, caller: Caller) -> None:
+        watcher = await served.caller()
+        await watcher.result("monitor")
+        await served.rig.load()
+        with suppress(ConnectionError):
+            assert await watcher.hear() is None
+        assert (await caller.result("status"))["phase"] == "ready"
+
+    check(tmp_path, scenario, outbox=Unreadable())
+    assert "the medium fails" in caplog.text
 
 
 def test_a_caller_that_does_not_read_its_answers_is_hung_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

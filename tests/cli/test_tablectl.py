@@ -1,0 +1,439 @@
+"""`tablectl` as a technician has it: what it prints, where, and its exit codes (DESIGN 7)."""
+
+import asyncio
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from controller import keys
+from controller.adapters.journal_sqlite import JournalSqlite
+from controller.cli import main, tablectl
+from tests.control.served import in_background
+from tests.shoes import SHOES, expected, told
+from tests.table_rig import BY_DEALER, FREE_RUNNING, Rig
+
+DONE, NO, USAGE, ABSENT, REFUSED = 0, 1, 2, 3, 4
+REPO = Path(__file__).parents[2]
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever was printed
+        return json.loads(self.out)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No table of this machine is asked, and no configuration of it is read."""
+    monkeypatch.delenv("BACCARAT_SOCKET", raising=False)
+    monkeypatch.setattr(tablectl, "DEFAULT_SOCKET", str(tmp_path / "default.sock"))
+    monkeypatch.setattr(tablectl, "DEFAULT_CONFIG", tmp_path / "default.yaml")
+
+
+def run(*arguments: str | Path) -> Ran:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    code = ended.value.code
+    return Ran(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+
+
+def start(*arguments: str | Path, **environ: str) -> "subprocess.CompletedProcess[bytes]":
+    """The program itself, its output a pipe."""
+    command = [sys.executable, "-m", "controller.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False, cwd=REPO, env=os.environ | environ)
+
+
+async def nothing(rig: Rig) -> None:
+    """Before the first shoe."""
+
+
+async def a_round(rig: Rig) -> None:
+    await rig.load()
+    await rig.scan("2H TC 3D 5C 4S 6D 8H")
+
+
+@pytest.fixture
+def socket(tmp_path: Path) -> Iterator[Path]:
+    """A free-running table in its second round."""
+    with in_background(tmp_path, Rig, a_round) as (path, _):
+        yield path
+
+
+CONFIG = """
+table: {{id: BAC-07}}
+profile: seeds-commission
+casino: {{primary: file, file: {{path: {folder}/feed.jsonl}}}}
+storage: {{path: {folder}, allow_volatile: true}}
+control: {{socket: {folder}/control.sock}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "table.yaml"
+    path.write_text(CONFIG.format(folder=tmp_path))
+    return path
+
+
+@pytest.fixture
+def kept(tmp_path: Path, config: Path) -> Path:
+    """The configuration of a table that is down, with a journal of two rounds and its export."""
+
+    async def table() -> None:
+        journal = JournalSqlite(tmp_path, allow_volatile=True, reserve_bytes=0)
+        journal.open()
+        try:
+            async with Rig(FREE_RUNNING, journal=journal) as rig:
+                await rig.load()
+                await rig.scan("2H TC 3D 5C 4S 6D 8H TC 2D 9C")
+                sent = journal.read(0, 1000)
+        finally:
+            journal.close()
+        (tmp_path / "feed.jsonl").write_bytes(b"".join(message.data + b"\n" for message in sent))
+
+    asyncio.run(table())
+    return config
+
+
+# --- look -----------------------------------------------------------------------------------------------------
+
+
+def test_status(socket: Path) -> None:
+    ran = run("--socket", socket, "status")
+    assert (ran.code, ran.err) == (DONE, "")
+    said = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
+    assert said["panel"] == "BANKER 1ST / DRAW A CARD"
+    assert said["phase"] == "dealing, shoe 1, round 2, counted 1"
+    assert said["cards"] == "P1 8H"
+    assert said["lamps"] == "off"
+    assert said["link"] == "up"
+    assert said["feed"].startswith("generation 68f1c2d4-9be01a77, message ")
+    told_ = run("--socket", socket, "status", "--json").json
+    assert (told_["phase"], told_["slots"], told_["counted"]) == ("dealing", {"P1": "8H"}, 1)
+
+
+def test_status_tells_what_stands_and_who_may_resolve_it(tmp_path: Path) -> None:
+    async def early(rig: Rig) -> None:
+        await rig.load()
+        await rig.bet_early("9D")
+
+    with in_background(tmp_path, lambda: Rig(BY_DEALER), early) as (path, _):
+        out = run("--socket", path, "status").out
+    assert "standing  I07 stops cards: void (pit), burn (pit), dummy (pit)  (n=3 seen=yes)" in out
+    assert re.search(r"^lamps +no_more, call$", out, re.MULTILINE)
+
+
+def test_recall_is_marked_and_in_both_orders(socket: Path) -> None:
+    ran = run("--socket", socket, "recall", "5")
+    assert ran.code == DONE
+    assert ran.out.splitlines()[0] == ("RECALL shoe 1 round 1  2026-11-29T21:04:05.008Z  player, player 9, banker 1")
+    assert "  P1 2H  card 3, scan, 2026-11-29T21:04:05.003Z" in ran.out
+    assert "  picked up right to left: 6D (B3)  5C (B2)  TC (B1)  4S (P3)  3D (P2)  2H (P1)" in ran.out
+    assert run("--socket", socket, "recall", "--json").json["rounds"][0]["outcome"] == "player"
+
+
+def test_recall_and_verify_read_the_journal_when_the_daemon_is_down(kept: Path) -> None:
+    ran = run("--config", kept, "recall", "1", "--json")
+    assert ran.code == DONE
+    assert [one["round"] for one in ran.json["rounds"]] == [2]
+    assert "the daemon is not there: this is from" in ran.err
+    ran = run("--config", kept, "journal", "verify")
+    assert ran.code == DONE
+    assert re.fullmatch(r"the journal: good: \d+ rows and \d+ messages, chain and signatures\n", ran.out)
+
+
+def test_a_named_socket_is_not_taken_for_another_tables_journal(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tablectl, "DEFAULT_CONFIG", kept)
+    assert run("recall", "--json").json["rounds"]
+    for arguments in (("recall",), ("journal", "verify")):
+        assert run("--socket", kept.parent / "absent", *arguments).code == ABSENT
+
+
+def test_monitor_prints_as_it_happens(tmp_path: Path) -> None:
+    with in_background(tmp_path, Rig, nothing) as (path, act):
+        command = [sys.executable, "-m", "controller.cli", "--socket", str(path), "monitor"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPO) as program:
+            assert program.stdout is not None
+            first = program.stdout.readline()
+            assert first == b"table BAC-07, live, version 0.1.0\n"
+            act(a_round)
+            heard = [first]
+            while b"round.completed" not in heard[-1]:
+                heard.append(program.stdout.readline())
+            assert b"outcome=player" in heard[-1]
+            assert any(b"card.dealt" in line and b"slot=P1 card=2H" in line for line in heard)
+            program.terminate()
+        with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, cwd=REPO) as program:
+            assert program.stdout is not None
+            assert json.loads(program.stdout.readline())["phase"] == "dealing"
+            act(lambda rig: rig.scan("TC"))
+            assert json.loads(program.stdout.readline())["facts"][0]["data"]["card"] == "TC"
+            program.send_signal(signal.SIGINT)  # Ctrl-C
+            assert program.wait(30) == DONE
+
+
+def test_a_monitor_whose_table_goes_away_says_so(tmp_path: Path) -> None:
+    with in_background(tmp_path, Rig, nothing) as (path, _):
+        command = [sys.executable, "-m", "controller.cli", "--socket", str(path), "monitor", "--json"]
+        program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=REPO)
+        assert program.stdout is not None
+        program.stdout.readline()
+    _, err = program.communicate(timeout=30)
+    assert program.returncode == ABSENT
+    assert b"it hung up" in err
+
+
+# --- act ------------------------------------------------------------------------------------------------------
+
+
+def test_a_shoe_and_a_round_by_hand(tmp_path: Path) -> None:
+    with in_background(tmp_path, lambda: Rig(BY_DEALER), nothing) as (path, act):
+
+        def do(*arguments: str) -> Ran:
+            ran = run("--socket", path, *arguments)
+            assert ran.code == DONE, ran
+            return ran
+
+        do("shoe", "next", "--by", "dealer")
+        assert "BURN" in do("shoe", "load").out
+        act(lambda rig: rig.scan("AS 2S"))
+        assert do("round", "start", "--json").json["phase"] == "betting"
+        act(lambda rig: rig.scan("9D"))
+        do("round", "resolve", "I07", "burn", "--by", "dealer, boss", "--reason", "face down")
+        do("round", "call")
+        do("round", "call")
+        do("round", "start")
+        act(lambda rig: rig.later(15))
+        act(lambda rig: rig.scan("8H TC 2D 9C"))
+        do("round", "hold")
+        act(lambda rig: rig.scan("9C"))
+        act(lambda rig: rig.later(1))
+        assert do("round", "confirm", "--json").json["counted"] == 1
+        do("round", "start")
+        do("round", "void", "--by", "dealer,boss", "--reason", "a card fell")
+        do("shoe", "end", "--by", "dealer,boss")
+        assert do("shoe", "left", "409", "--by", "dealer,boss", "--json").json["phase"] == "preparing"
+        rounds = do("recall", "--json").json["rounds"]
+        ended = [(one["ended"], one.get("reason"), one.get("by")) for one in rounds]
+        assert ended == [
+            ("voided", "card_before_time", ["dealer", "boss"]),
+            ("completed", None, None),
+            ("cancelled", "a card fell", ["dealer", "boss"]),
+        ]
+
+
+CODES = [  # arguments, exit code, where it is said, what
+    (("round", "start"), REFUSED, "err", "follow what the panel asks for"),
+    (("round", "confirm"), REFUSED, "err", "follow what the panel asks for"),
+    (("round", "close"), REFUSED, "err", "follow what the panel asks for"),
+    (("round", "void", "--reason", "x"), REFUSED, "err", "--by DEALER,BOSS"),
+    (("round", "void", "--reason", "x", "--by", "dealer"), REFUSED, "err", "--by DEALER,BOSS"),
+    (("round", "resolve", "I05", "void"), REFUSED, "err", "I05 is not pending"),
+    (("shoe", "load"), REFUSED, "err", "follow what the panel asks for"),
+    (("shoe", "left", "3"), REFUSED, "err", "follow what the panel asks for"),
+    (("shoe", "end", "--reason", "lunch", "--by", "a,b"), REFUSED, "err", "discretion fault day_end"),
+    (("round", "void"), USAGE, "err", "--reason"),
+    (("round", "start", "--by", "Ana María"), USAGE, "err", "staff ids"),
+    (("round", "resolve", "I01", "manual", "--card", "8h"), USAGE, "err", "as in 8H"),
+    (("round", "resolve", "I01"), USAGE, "err", "CHOICE"),
+    (("shoe", "left", "-1"), USAGE, "err", ""),
+    (("shoe", "left", "many"), USAGE, "err", ""),
+    (("shoe", "left"), USAGE, "err", "N"),
+    (("recall", "0"), USAGE, "err", ""),
+    (("recall", "101"), USAGE, "err", ""),
+    (("stattus",), USAGE, "err", "stattus"),
+    (("status", "--jsn"), USAGE, "err", "--jsn"),
+    ((), USAGE, "", "Usage"),
+    (("--help",), DONE, "out", "Exit codes"),
+    (("round", "--help"), DONE, "out", "resolve"),
+    (("status", "-h"), DONE, "out", "--json"),
+    (("journal", "verify"), DONE, "out", "good"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "code", "where", "said"), CODES)
+def test_exit_codes(socket: Path, arguments: tuple[str, ...], code: int, where: str, said: str) -> None:
+    before = run("--socket", socket, "status", "--json").json["seqno"]
+    ran = run("--socket", socket, *arguments)
+    assert ran.code == code, ran
+    assert said in (ran.out + ran.err if not where else getattr(ran, where))
+    assert "Traceback" not in ran.out + ran.err
+    assert run("--socket", socket, "status", "--json").json["seqno"] == before
+
+
+def test_a_refusal_as_json(socket: Path) -> None:
+    ran = run("--socket", socket, "shoe", "end", "--json")
+    assert ran.code == REFUSED
+    assert ran.json["refused"]["key"] == "needs_pit"
+    assert ran.json["refused"]["text"] in ran.err
+
+
+ASKING = (("status",), ("monitor",), ("recall",), ("round", "start"), ("shoe", "next"), ("journal", "verify"))
+
+
+@pytest.mark.parametrize("arguments", ASKING)
+def test_the_daemon_is_not_there(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    for before in ((), ("--socket", str(tmp_path / "absent"))):
+        ran = run(*before, *arguments)
+        assert (ran.code, ran.out) == (ABSENT, "")
+        assert "start tabled, or name its socket with --socket" in ran.err
+
+
+def test_the_socket_comes_from_the_option_the_variable_the_configuration_or_the_default(
+    socket: Path, config: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert run("--config", config, "status").code == DONE  # its control.socket is `socket`
+    assert run("status").code == ABSENT
+    monkeypatch.setattr(tablectl, "DEFAULT_CONFIG", config)
+    assert run("status").code == DONE
+    monkeypatch.setattr(tablectl, "DEFAULT_CONFIG", tmp_path / "absent.yaml")
+    monkeypatch.setattr(tablectl, "DEFAULT_SOCKET", str(socket))
+    assert run("status").code == DONE
+    monkeypatch.setenv("BACCARAT_SOCKET", str(tmp_path / "elsewhere"))
+    assert run("status").code == ABSENT
+    assert run("--socket", socket, "status").code == DONE
+    monkeypatch.setenv("BACCARAT_SOCKET", str(socket))
+    assert run("--config", tmp_path / "absent.yaml", "status").code == DONE
+
+
+def test_a_configuration_that_cannot_be_used_says_why(config: Path) -> None:
+    config.write_text(config.read_text().replace("primary", "primry"))
+    ran = run("--config", config, "status")
+    assert ran.code == NO
+    assert "did you mean 'primary'" in ran.err
+
+
+# --- with the daemon down -------------------------------------------------------------------------------------
+
+
+def test_deal_gives_the_oracles_rounds(tmp_path: Path) -> None:
+    """The last of the ten; `tests/test_offline.py` has them all."""
+    shoe = SHOES[-1]
+    script = tmp_path / "shoe.txt"
+    script.write_text("\n".join("cut" if what == "cut" else code for what, code in shoe.events))
+    ran = run("deal", script)
+    assert ran.code == DONE, ran.err
+    assert [told(json.loads(line)) for line in ran.out.splitlines()] == [expected(hand) for hand in shoe.hands]
+    assert run("deal", script, "--profile", "seeds-commission", "--json") == ran
+
+
+def test_deal_reads_a_pipe_and_takes_a_profile() -> None:
+    command = [sys.executable, "-m", "controller.cli", "deal", "-", "--profile", "seeds-classic"]
+    ran = subprocess.run(command, input=b"8H\nTC\n2D\n9C\n", capture_output=True, timeout=60, check=False, cwd=REPO)
+    assert ran.returncode == DONE, ran.stderr
+    assert list(json.loads(ran.stdout)["bets"]) == ["player", "banker", "tie"]
+
+
+def test_deal_prints_what_was_right_and_names_the_line_that_is_not(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("8H\nTC\n2D\n9C\nXX\n")
+    ran = run("deal", script, "--profile", "seeds-classic")
+    assert ran.code == NO
+    assert json.loads(ran.out)["outcome"] == "banker"
+    assert ran.err.startswith("tablectl: line 5: 'XX' is no event")
+    assert run("deal", tmp_path / "absent").code == USAGE
+    ran = run("deal", script, "--profile", "seeds-clasic")
+    assert ran.code == NO
+    assert "did you mean seeds-classic" in ran.err
+
+
+def test_journal_verify_of_a_file(kept: Path) -> None:
+    folder = kept.parent
+    public = json.loads((folder / "feed.jsonl").read_bytes().splitlines()[0])["data"]["publickey"]
+    for name in ("journal.db", "feed.jsonl"):
+        told_ = run("journal", "verify", folder / name, "--public-key", public, "--json")
+        assert (told_.code, told_.json["ok"]) == (DONE, True)
+    ran = run("journal", "verify", folder / "feed.jsonl", "--public-key", keys.ephemeral().public)
+    assert ran.code == NO
+    assert "NOT good: line 1: journal.opened announces the key" in ran.out
+    ran = run("journal", "verify", folder / "absent")
+    assert (ran.code, ran.out) == (NO, "")
+    assert "cannot be read" in ran.err
+
+
+def test_config_check_and_schema(config: Path) -> None:
+    ran = run("--config", config, "config", "check")
+    assert (ran.code, ran.out) == (DONE, f"{config}: good\n")
+    assert run("--config", config, "config", "check", "--json").json == {"ok": True, "problems": []}
+    config.write_text(config.read_text().replace("BAC-07", "no").replace("storage", "storrage"))
+    ran = run("--config", config, "config", "check")
+    assert ran.code == NO
+    assert [line.split(": ")[0] for line in ran.out.splitlines()] == [f"{config}:2:13", f"{config}:5:1"]
+    problems = run("--config", config, "config", "check", "--json").json["problems"]
+    assert [problem["line"] for problem in problems] == [2, 5]
+    assert run("config", "schema").json == run("config", "schema", "--json").json
+    assert run("--config", config.parent / "absent", "config", "check").code == NO
+
+
+def test_keys(config: Path, tmp_path: Path) -> None:
+    made = run("--config", config, "keys", "new", "--json")
+    assert made.code == DONE
+    assert made.json["file"] == str(tmp_path / "table.key")
+    assert run("--config", config, "keys", "show", "--json").json == made.json
+    assert run("keys", "show", "--file", tmp_path / "table.key").out.splitlines()[2].split() == [
+        "public_key",
+        made.json["public_key"],
+    ]
+    ran = run("--config", config, "keys", "new")
+    assert (ran.code, ran.out) == (NO, "")
+    assert "never replaced" in ran.err
+    assert "PRIVATE" not in made.out + made.err
+
+
+# --- the program in its world ---------------------------------------------------------------------------------
+
+LOCALES = [
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    {"LC_ALL": "C"},
+    {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"},
+    {"PYTHONIOENCODING": "iso-8859-1"},
+    {"LC_ALL": "C.UTF-8"},
+]
+
+
+@pytest.mark.parametrize("environ", LOCALES, ids=lambda environ: " ".join(map("=".join, environ.items())))
+def test_any_locale_and_a_pipe(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Bug report 64: `BANCA 1ª` and a suit in a terminal that has neither."""
+    with in_background(tmp_path, Rig, a_round, "es") as (path, _):
+        for arguments in (("status",), ("recall",), ("round", "confirm"), ("status", "--json")):
+            ran = start("--socket", path, *arguments, **environ)
+            assert ran.returncode == (REFUSED if "confirm" in arguments else DONE), ran.stderr
+            assert b"Traceback" not in ran.stderr
+            assert ran.stdout or ran.stderr
+        assert json.loads(ran.stdout)["prompt"]["headline"] == "BANCA 1ª"
+
+
+def test_a_reader_that_stops_reading_is_no_fault(socket: Path) -> None:
+    command = f"{sys.executable} -m controller.cli --socket {socket} status | head -c 1"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60, check=False, cwd=REPO)
+    assert (ran.stdout, ran.stderr) == (b"t", b"")
+
+
+def test_what_a_command_does_not_need_is_not_imported(socket: Path) -> None:
+    """`tablectl status` on a Raspberry Pi starts in a moment, not in three."""
+    code = (
+        "import sys\nfrom controller.cli import main\n"
+        f"try: main(['--socket', {str(socket)!r}, 'status', '--json'])\n"
+        "except SystemExit as end: assert end.code == 0, end\n"
+        "print(' '.join(sys.modules), file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True, cwd=REPO)
+    modules = set(ran.stderr.decode().split())
+    unwanted = {"asyncio", "sqlite3", "paho", "serial", "yaml", "cryptography", "rich", "controller.config"}
+    assert not modules & (unwanted | {"controller.offline", "controller.wiring", "controller.core.state"})
+    assert "controller.control.client" in modules

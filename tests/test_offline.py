@@ -1,0 +1,316 @@
+"""What works with the daemon down: card scripts against the oracles, journals and exports, keys, configuration."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller import keys, offline, wiring
+from controller.adapters.journal_sqlite import DATABASE, JournalSqlite
+from controller.core.profile import Profile
+from controller.offline import FailureError
+from tests.profiles import CLASSIC, COMMISSION
+from tests.schemas import check as check_schema
+from tests.shoes import SHOES, Shoe, expected, told
+from tests.table_rig import GENERATION, Rig
+
+# --- card scripts ---------------------------------------------------------------------------------------------
+
+
+def script_of(shoe: Shoe) -> str:
+    return "\n".join("cut" if what == "cut" else code for what, code in shoe.events)
+
+
+def rounds(script: str, profile: Profile = COMMISSION) -> list[dict[str, Any]]:
+    return list(offline.deal(script, profile))
+
+
+def lines(words: str) -> str:
+    return "\n".join(words.split())
+
+
+@pytest.mark.parametrize("shoe", SHOES, ids=lambda shoe: f"seed{shoe.seed}")
+def test_the_shoes_of_the_oracle_give_the_oracles_rounds(shoe: Shoe) -> None:
+    dealt = rounds(script_of(shoe))
+    assert [told(data) for data in dealt] == [expected(hand) for hand in shoe.hands]
+    assert [data["round"] for data in dealt if data["last_round"]] == [shoe.last] == [len(shoe.hands)]
+    assert [data["counted"] for data in dealt] == list(range(len(dealt)))
+
+
+def test_several_shoes_in_one_script_are_numbered() -> None:
+    script = "\nshoe\n".join(script_of(shoe) for shoe in SHOES[:3])
+    dealt = rounds(script)
+    assert [(data["shoe"], data["round"]) for data in dealt] == [
+        (number, hand["n"]) for number, shoe in enumerate(SHOES[:3], 1) for hand in shoe.hands
+    ]
+    assert dealt == rounds("shoe\n" + script)
+
+
+def test_the_data_is_exactly_the_feeds(tmp_path: Path) -> None:
+    """A free-running table's own message of the same cards, and its schema."""
+
+    async def of_a_table() -> list[bytes]:
+        async with Rig() as rig:
+            await rig.load("AS", "2S")
+            await rig.scan("2H TC 3D 5C 4S 6D 8H TC 2D 9C")
+            return [m.data for m in rig.journal.messages if m.type == "baccarat.round.completed.v1"]
+
+    messages = asyncio.run(of_a_table())
+    dealt = rounds(lines("AS 2S 2H TC 3D 5C 4S 6D 8H TC 2D 9C"))
+    assert len(dealt) == len(messages) == 2
+    for data, message in zip(dealt, messages, strict=True):
+        own = json.dumps(data, separators=(",", ":"))
+        assert own.replace("SCRIPT/00000000-00000000", f"BAC-07/{GENERATION}").encode() in message
+        check_schema({**json.loads(message), "data": data})
+
+
+SCRIPTS = [  # words, profile, the rounds' (shoe, round, cards)
+    ("", CLASSIC, []),
+    ("shoe", CLASSIC, []),
+    ("8H TC 2D 9C", CLASSIC, ["1/1 8H 2D TC 9C"]),
+    ("shoe 8H TC 2D 9C", CLASSIC, ["1/1 8H 2D TC 9C"]),
+    ("8H TC 2D 9C 8H TC 2D 9C", CLASSIC, ["1/1 8H 2D TC 9C", "1/2 8H 2D TC 9C"]),
+    ("2H TC void 8H TC 2D 9C", CLASSIC, ["1/2 8H 2D TC 9C"]),
+    ("8H TC 2D 9C shoe 8H TC 2D 9C", CLASSIC, ["1/1 8H 2D TC 9C", "2/1 8H 2D TC 9C"]),
+    ("cut 8H TC 2D 9C shoe 8H TC 2D 9C", CLASSIC, ["1/1 8H 2D TC 9C", "2/1 8H 2D TC 9C"]),
+    ("8H cut TC 2D 9C shoe", CLASSIC, ["1/1 8H 2D TC 9C"]),
+    ("8H TC 2D 9C cut 8H TC 2D 9C", CLASSIC, ["1/1 8H 2D TC 9C", "1/2 8H 2D TC 9C"]),
+    ("3H skip skip skip 8H TC 2D 9C", COMMISSION, ["1/1 8H 2D TC 9C"]),
+    ("3H 9S skip 9S 8H TC 2D 9C", COMMISSION, ["1/1 8H 2D TC 9C"]),
+    ("KH " + "skip " * 10 + "8H TC 2D 9C", COMMISSION, ["1/1 8H 2D TC 9C"]),
+    ("AS 2S cut 8H TC 2D 9C", COMMISSION, ["1/1 8H 2D TC 9C"]),
+    ("AS cut 2S 8H TC 2D 9C", COMMISSION, ["1/1 8H 2D TC 9C"]),
+    ("AS shoe AS 2S 8H TC 2D 9C", COMMISSION, ["2/1 8H 2D TC 9C"]),
+]
+
+
+@pytest.mark.parametrize(("words", "profile", "wanted"), SCRIPTS)
+def test_a_script_gives_its_rounds(words: str, profile: Profile, wanted: list[str]) -> None:
+    def short(data: dict[str, Any]) -> str:
+        cards = [*data["player"]["cards"], *data["banker"]["cards"]]
+        return f"{data['shoe']}/{data['round']} {' '.join(cards)}"
+
+    assert [short(data) for data in rounds(lines(words), profile)] == wanted
+
+
+def test_comments_blank_lines_and_line_ends_are_as_people_write_them() -> None:
+    plain = rounds(lines("8H TC 2D 9C"), CLASSIC)
+    written = "# a round\r\n\r\n  8H   # Player\r\nTC\n\t2D\n\n#9D\n9C#Banker has nine"
+    assert rounds(written, CLASSIC) == plain
+    assert list(offline.deal(iter(written.splitlines(keepends=True)), CLASSIC)) == plain
+
+
+EVERY_CARD = " ".join(rank + suit for suit in "SHDC" for rank in "A23456789TJQK")
+
+MISTAKES = [  # words, profile, the line's number, what the error says
+    ("8H TC 10D", CLASSIC, 3, "'10D' is no event: write a card (8H), cut, shoe, void or skip"),
+    ("8h", CLASSIC, 1, "no event"),
+    ("8H CUT", CLASSIC, 2, "no event"),
+    ("8H \x00", CLASSIC, 2, "no event"),
+    ("8H " + "Q" * 500, CLASSIC, 2, "no event"),
+    ("void", CLASSIC, 1, "no round is in progress"),
+    ("8H TC 2D 9C void", CLASSIC, 5, "no round is in progress"),
+    ("skip", CLASSIC, 1, "skip is a burned card"),
+    ("skip", COMMISSION, 1, "skip is a burned card that was not read, behind the one turned up"),
+    ("AS 2S skip", COMMISSION, 3, "skip is a burned card"),
+    ("8H TC skip", CLASSIC, 3, "skip is a burned card"),
+    ("8H TC", CLASSIC, 2, "the script ends inside round 1, whose P2 is missing"),
+    ("8H TC 2D 9C 2H TC 3D 7C", CLASSIC, 8, "the script ends inside round 2, whose P3 is missing"),
+    ("8H TC shoe", CLASSIC, 3, "a new shoe inside round 1, whose P2 is missing"),
+    ("5S 2S 2S", COMMISSION, 3, "the script ends inside the burn of shoe 1"),
+    ("5S 2S shoe AS", COMMISSION, 4, "the script ends inside the burn of shoe 2"),
+    ("cut cut", CLASSIC, 2, "the cut card of this shoe is out already"),
+    ("cut 8H TC 2D 9C 8H", CLASSIC, 6, "the shoe ended with round 1: write `shoe` before 8H"),
+    ("8H TC 2D 9C cut 8H TC 2D 9C cut", CLASSIC, 10, "out already"),
+    ("8H " * 9, CLASSIC, 9, "8H is one more than 8 decks hold"),
+    ("AS 8H TC", COMMISSION, 3, "whose B1 is missing"),
+]
+
+
+@pytest.mark.parametrize(("words", "profile", "line", "says"), MISTAKES)
+def test_a_mistake_is_told_with_its_line_and_what_to_do(words: str, profile: Profile, line: int, says: str) -> None:
+    script = words if "\x00" in words else lines(words)
+    script = script.replace(" ", "\n")
+    with pytest.raises(FailureError) as caught:
+        rounds(script, profile)
+    assert str(caught.value).startswith(f"line {line}: ")
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_the_rounds_before_a_mistake_are_dealt() -> None:
+    dealing = offline.deal(lines("8H TC 2D 9C joker"), CLASSIC)
+    assert next(dealing)["round"] == 1
+    with pytest.raises(FailureError, match="line 5"):
+        next(dealing)
+
+
+def test_a_shoe_that_runs_out_has_its_last_round_voided() -> None:
+    """416 cards in one order; the round in progress at the last of them cannot be completed."""
+    whole = f"{EVERY_CARD} " * 8
+    with pytest.raises(FailureError, match="line 416: the script ends inside round"):
+        rounds(lines(whole), CLASSIC)
+    with pytest.raises(FailureError, match=r"line 417: all 416 cards of this shoe are out: write `void` and `shoe`"):
+        rounds(lines(whole + " 8H"), CLASSIC)
+    dealt = rounds(lines(whole + " void shoe 8H TC 2D 9C"), CLASSIC)
+    assert (dealt[-1]["shoe"], dealt[-1]["round"]) == (2, 1)
+
+
+# --- profiles, configuration, keys ----------------------------------------------------------------------------
+
+CONFIG = """
+table: {{id: BAC-07}}
+profile: {profile}
+casino: {{primary: file, file: {{path: {folder}/feed.jsonl}}}}
+storage: {{path: {folder}, allow_volatile: true}}
+control: {{socket: {folder}/control.sock}}
+"""
+
+
+def config(folder: Path, profile: str = "seeds-classic") -> Path:
+    path = folder / "table.yaml"
+    path.write_text(CONFIG.format(folder=folder, profile=profile))
+    return path
+
+
+def test_the_profile_is_named_or_the_configurations_or_the_seeds(tmp_path: Path) -> None:
+    own = config(tmp_path)
+    assert offline.profile_named(None, None).name == "seeds-commission"
+    assert offline.profile_named("seeds-no-commission", None).name == "seeds-no-commission"
+    assert offline.profile_named(None, own).name == "seeds-classic"
+    assert offline.profile_named("seeds-commission", own).name == "seeds-commission"
+    path = wiring.shipped_profiles() / "seeds-classic.yaml"
+    assert offline.profile_named(str(path), None).name == "seeds-classic"
+    with pytest.raises(FailureError, match="did you mean seeds-classic"):
+        offline.profile_named("seeds-clasic", None)
+
+
+def test_a_configuration_tells_where_things_are(tmp_path: Path) -> None:
+    path = config(tmp_path)
+    assert offline.socket_path(path) == f"{tmp_path}/control.sock"
+    assert offline.journal_file(path) == tmp_path / "journal.db"
+    assert offline.key_file(path) == tmp_path / "table.key"
+    for function in (offline.socket_path, offline.journal_file, offline.key_file):
+        with pytest.raises(FailureError, match="cannot be read"):
+            function(tmp_path / "absent.yaml")
+
+
+def test_a_configuration_is_checked_with_every_problem_at_once(tmp_path: Path) -> None:
+    path = config(tmp_path)
+    assert offline.config_check(path) == []
+    path.write_text(path.read_text().replace("BAC-07", "010").replace("storage", "storrage"))
+    problems = offline.config_check(path)
+    assert [problem["line"] for problem in problems] == [2, 5]
+    assert all(set(problem) == {"file", "line", "column", "text"} for problem in problems)
+    assert offline.config_schema()["$schema"].startswith("https://json-schema.org/")
+
+
+def test_keys_are_made_once_and_shown_without_their_secret(tmp_path: Path) -> None:
+    path = tmp_path / "table.key"
+    made = offline.keys_new(path)
+    assert made == offline.keys_show(path)
+    assert made == {"file": str(path), "keyid": keys.keyid(made["public_key"]), "public_key": made["public_key"]}
+    with pytest.raises(FailureError, match="never replaced"):
+        offline.keys_new(path)
+    with pytest.raises(FailureError, match="no key file"):
+        offline.keys_show(tmp_path / "absent")
+
+
+# --- the journal ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a journal of one shoe and its export."""
+    folder = tmp_path_factory.mktemp("kept")
+
+    async def table() -> None:
+        journal = JournalSqlite(folder, allow_volatile=True, reserve_bytes=0)
+        journal.open()
+        try:
+            async with Rig(journal=journal) as rig:
+                await rig.load()
+                await rig.scan("2H TC 3D 5C 4S 6D 8H TC 2D 9C")
+                sent = journal.read(0, 1000)
+        finally:
+            journal.close()
+        (folder / "feed.jsonl").write_bytes(b"".join(message.data + b"\n" for message in sent))
+
+    asyncio.run(table())
+    return folder
+
+
+@pytest.fixture
+def journal(kept: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy that may be harmed."""
+    for path in kept.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path / DATABASE
+
+
+def test_a_whole_journal_and_its_export_are_good(kept: Path) -> None:
+    told_ = offline.journal_verify(kept / DATABASE)
+    assert (told_["ok"], told_["fault"]) == (True, None)
+    assert told_["rows"] > 10
+    export = offline.journal_verify(kept / "feed.jsonl")
+    assert export == {"ok": True, "rows": None, "messages": told_["messages"], "fault": None}
+    public = json.loads((kept / "feed.jsonl").read_bytes().splitlines()[0])["data"]["publickey"]
+    assert offline.journal_verify(kept / DATABASE, public)["ok"]
+    assert not offline.journal_verify(kept / DATABASE, keys.ephemeral().public)["ok"]
+    assert not offline.journal_verify(kept / "feed.jsonl", keys.ephemeral().public)["ok"]
+
+
+def test_recall_reads_the_journal(kept: Path) -> None:
+    told_ = offline.journal_rounds(kept / DATABASE, 10)
+    assert [(one["shoe"], one["round"], one["outcome"]) for one in told_] == [(1, 1, "player"), (1, 2, "banker")]
+    assert [one["round"] for one in offline.journal_rounds(kept / DATABASE, 1)] == [2]
+
+
+def sql(text: str) -> Callable[[Path], None]:
+    def harm(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            for trigger in ("row_update", "row_delete", "message_update", "message_delete"):
+                connection.execute(f"DROP TRIGGER {trigger}")
+            assert connection.execute(text).rowcount > 0
+            connection.commit()
+
+    return harm
+
+
+HARM = [
+    ("UPDATE message SET data = CAST(replace(data, '9C', '9D') AS BLOB) WHERE type LIKE '%completed%'", "message"),
+    ("UPDATE message SET hash = 'x' WHERE seqno = 3", "message 3 does not match its hash"),
+    ("DELETE FROM message WHERE seqno = 5", "5"),
+    ("UPDATE row SET body = CAST(body || ' ' AS BLOB) WHERE id = 4", "row 4 does not match its hash"),
+    ("DELETE FROM row WHERE id = 4", "row 4"),
+]
+
+
+@pytest.mark.parametrize(("statement", "fault"), HARM)
+def test_what_was_changed_afterwards_is_named(journal: Path, statement: str, fault: str) -> None:
+    sql(statement)(journal)
+    told_ = offline.journal_verify(journal)
+    assert not told_["ok"]
+    assert fault in told_["fault"]
+
+
+def test_what_is_no_journal_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FailureError, match="cannot be read"):
+        offline.journal_verify(tmp_path / "absent")
+    with pytest.raises(FailureError, match="cannot be read"):
+        offline.journal_verify(tmp_path)
+    (tmp_path / "other.db").write_bytes(b"")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE x (y)")
+        connection.commit()
+    with pytest.raises(FailureError, match="no journal"):
+        offline.journal_verify(tmp_path / "other.db")
+    (tmp_path / "huge").write_bytes(b"x" * (3 * offline.LINE_BYTES_MAX))
+    assert "line 1" in offline.journal_verify(tmp_path / "huge")["fault"]
+    with pytest.raises(FailureError, match="no file"):
+        offline.journal_rounds(tmp_path / "absent", 1)
