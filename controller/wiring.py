@@ -5,17 +5,21 @@ The only importer of adapters. Constructors do no I/O: a table that is built can
 
 import asyncio
 import logging
+import os
+import secrets
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from . import __version__, config, feed, keys
 from . import loop as heart
-from .adapters import journal_sqlite, publisher_mqtt
+from .adapters import journal_sqlite, memory, panel_terminal, publisher_mqtt
 from .adapters.clock import SystemClock
 from .adapters.journal_sqlite import JournalSqlite
+from .adapters.keyboard import Keyboard
 from .adapters.publisher_file import PublisherFile
 from .adapters.publisher_mqtt import PublisherMqtt
 from .adapters.scanner_serial import ScannerSerial
@@ -57,7 +61,7 @@ class Table:
     public_key: str
     rules: Rules
     journal: JournalSqlite
-    clock: SystemClock
+    clock: SystemClock | memory.FastClock
     sources: list[Source] = field(default_factory=list)
     panels: list[Panel] = field(default_factory=list)
     publishers: list[Publisher] = field(default_factory=list)
@@ -246,6 +250,128 @@ def wakers(table: Table) -> list[Callable[[heart.Durable], None]]:
                 publisher.wake_state()
 
     return [wake]
+
+
+# --- the demo: a table with simulated ends ------------------------------------------------------------------
+
+DEMO_TABLE, DEMO_PREFIX = "DEMO", "baccarat-demo"
+DEMO_STAFF = (memory.DEALER, memory.PIT)
+DEMO_FEED = "feed.jsonl"
+STDIN, STDOUT = 0, 1
+MISREAD, DOUBLE, SLIPS = 0.02, 0.01, 0.08  # chances: one or two small mishaps in a dozen rounds
+
+
+@dataclass(slots=True)
+class Demo:
+    """A table on this machine, and who is at it: the dealer, or the keyboard, and the pit boss."""
+
+    table: Table
+    clock: memory.FastClock
+    screen: panel_terminal.TerminalPanel
+    feed: Path
+    people: list[Source] = field(default_factory=list)
+    keyboard: Keyboard | None = None
+
+
+def build_demo(
+    folder: Path,
+    *,
+    mode: feed.Mode,
+    language: str,
+    speed: float,
+    seed: int,
+    profile: str,
+    broker: str | None,
+    keyboard: bool,
+    title: str,
+    keys_say: str,
+    stop: Callable[[], None],
+) -> Demo:
+    """A table that can never speak as a live one: source, topics, mode and key are its own.
+
+    `folder` takes journal and feed. `keyboard`: it is the dealer, and may call `stop`. `title` and `keys_say` stand
+    over and under the picture. ConfigError, LanguageError or WiringError say what to do.
+    """
+    search = shipped_profiles()
+    rules = Rules(
+        Procedure(receipts=False, sensors=True),
+        config.load_profile(profile, search),
+        config.confighash(config.profile_path(profile, search)),
+    )
+    words, key, clock = Words(language), keys.ephemeral(), memory.FastClock(speed)
+    table = Table(
+        speaker=feed.Feed(DEMO_TABLE, f"/tables/{DEMO_TABLE}", mode, key.keyid, key.sign),
+        public_key=key.public,
+        rules=rules,
+        journal=JournalSqlite(folder, allow_volatile=True, reserve_bytes=0),
+        clock=clock,
+    )
+    path = folder / DEMO_FEED
+    table.publishers = [PublisherFile(path, primary=True)]
+    if broker is not None:
+        table.publishers.append(_demo_publisher(broker, table))
+    screen = panel_terminal.TerminalPanel(
+        STDOUT,
+        panel_terminal.Caption(DEMO_TABLE, title, str(path), keys_say),
+        words,
+        draws=panel_terminal.may_draw(STDOUT, os.environ),
+        now=clock.now,
+        speed=speed,
+        sent=lambda: table.journal.cursor(PublisherFile.name),
+    )
+    demo = Demo(table, clock, screen, path)
+    _seat(demo, seed, stop if keyboard else None)
+    return demo
+
+
+def _seat(demo: Demo, seed: int, stop: Callable[[], None] | None) -> None:
+    """Puts shoe, hands and people at the table; with `stop` the keyboard is the dealer."""
+    table, clock, screen = demo.table, demo.clock, demo.screen
+    shoe = memory.SimulatedShoe(table.rules.profile, clock.now, seed=seed, misread=MISREAD, double=DOUBLE)
+    hands = memory.Hands(shoe, clock.now, pressed=screen.press, refused=screen.refused)
+    table.sources = [clock, shoe, hands]
+    table.panels = [screen, hands]
+    pit_moves = memory.PitMoves(hands, decided=screen.decided)
+    pit = memory.Person(clock, seed=seed, sees=pit_moves.sees, moves=pit_moves)
+    table.panels.append(pit)
+    demo.people.append(pit)
+    if stop is not None:
+        demo.keyboard = _demo_keyboard(hands, stop)
+        demo.people.append(demo.keyboard)
+        return
+    moves = memory.DealerMoves(hands, seed=seed, slips=SLIPS)
+    dealer = memory.Person(clock, seed=seed, sees=memory.prompt_of, moves=moves)
+    table.panels.append(dealer)
+    demo.people.append(dealer)
+
+
+def _demo_keyboard(hands: memory.Hands, stop: Callable[[], None]) -> Keyboard:
+    if not os.isatty(STDIN):
+        raise WiringError("--keys needs a keyboard: start it in a terminal, with nothing piped into it")
+
+    async def leave() -> None:
+        stop()
+
+    acts = {" ": hands.draw, "\n": hands.confirm, "s": hands.start, "c": hands.call, "h": hands.hold, "q": leave}
+    return Keyboard(STDIN, acts, ended=stop)
+
+
+def _demo_publisher(broker: str, table: Table) -> PublisherMqtt:
+    """HOST or HOST:PORT (1883). A random machine: two demos on one broker are not one table twice."""
+    try:
+        where = urlsplit(f"//{broker}")
+        host, port = where.hostname, where.port or 1883
+    except ValueError:
+        host, port = None, 0
+    if host is None or where.netloc != broker or where.username is not None:
+        raise WiringError(f"--broker {broker!r} is no address: write HOST or HOST:PORT, as in localhost:1883")
+    return PublisherMqtt(
+        publisher_mqtt.Broker(host, port, DEMO_TABLE, secrets.token_hex(4), DEMO_PREFIX),
+        primary=False,
+        receipt="broker",
+        state=lambda: state_bytes(table),
+        status=lambda: status_of(table),
+    )
 
 
 # --- the control socket, and the journal read beside the daemon or without it -------------------------------

@@ -4,10 +4,10 @@
 """
 
 import asyncio
-from collections.abc import Sequence
 from typing import Self
 
 from controller import feed, keys
+from controller.adapters.memory import MemoryJournal
 from controller.core.cards import Card
 from controller.core.events import (
     CardScanned,
@@ -28,7 +28,7 @@ from controller.core.facts import Phase
 from controller.core.profile import Confirms, Opens, Procedure, Profile
 from controller.core.view import View
 from controller.loop import Loop, recover
-from controller.ports import Journal, JournalError, Message, Outcome, Recovered, Sealed
+from controller.ports import Journal, Outcome
 from tests.profiles import COMMISSION
 
 SECOND = 1_000_000_000
@@ -57,66 +57,6 @@ class FakeClock:
         self.alarm = at
 
 
-class MemoryJournal:
-    """`ports.Journal` in lists. While `broken` holds a text, every commit fails with it."""
-
-    def __init__(self, generation: str = GENERATION) -> None:
-        self.generation = generation
-        self.rows: list[Sealed] = []
-        self.messages: list[Message] = []
-        self.broken = ""
-        self.ailing = ""
-        self._cursors: dict[str, int] = {}
-        self._waiting: list[asyncio.Future[None]] = []
-
-    @property
-    def head(self) -> int:
-        return len(self.messages)
-
-    @property
-    def last(self) -> tuple[int, bytes]:
-        return (self.rows[-1].id, self.rows[-1].hash) if self.rows else (0, bytes(32))
-
-    @property
-    def last_message(self) -> tuple[int, str]:
-        return (self.head, self.messages[-1].hash) if self.messages else (0, "0" * 64)
-
-    def read(self, after: int, limit: int) -> list[Message]:
-        return self.messages[after : after + limit]
-
-    def cursor(self, publisher: str) -> int:
-        return self._cursors.get(publisher, 0)
-
-    def advance(self, publisher: str, seqno: int) -> None:
-        assert seqno <= self.head, "a receipt is for what there is"
-        self._cursors[publisher] = max(seqno, self.cursor(publisher))
-
-    async def wait(self, after: int) -> None:
-        while self.head <= after:
-            woken = asyncio.get_running_loop().create_future()
-            self._waiting.append(woken)
-            await woken
-
-    def recover(self) -> Recovered:
-        saved = [index for index, row in enumerate(self.rows) if row.saved is not None]
-        if not saved:
-            return Recovered(None, tuple(row.body for row in self.rows))
-        return Recovered(self.rows[saved[-1]].saved, tuple(row.body for row in self.rows[saved[-1] + 1 :]))
-
-    def seen(self, key: tuple[str, str]) -> bool:
-        return any(row.key == key for row in self.rows)
-
-    async def commit(self, rows: Sequence[Sealed]) -> None:
-        if self.broken:
-            raise JournalError(self.broken)
-        self.rows += rows
-        self.messages += [message for row in rows for message in row.messages]
-        woken, self._waiting = self._waiting, []
-        for future in woken:
-            if not future.done():
-                future.set_result(None)
-
-
 class SeenPanel:
     """`ports.Panel` that keeps what it was shown."""
 
@@ -138,7 +78,7 @@ class Rig:
         table: str = "BAC-07",
     ) -> None:
         self.procedure, self.profile = procedure, profile
-        self.journal = MemoryJournal() if journal is None else journal
+        self.journal = MemoryJournal(GENERATION) if journal is None else journal
         self.clock = FakeClock()
         self.panel = SeenPanel()
         self.key = keys.ephemeral()
