@@ -41,7 +41,7 @@ ACTS: dict[str, Act] = {
     "round.hold": Act(e.ConfirmHeld),
     "round.call": Act(e.CallPressed),
     "round.void": Act(e.VoidAsked, needs=("reason",)),
-    "round.resolve": Act(e.ResolveAsked, needs=("code", "choice"), takes=("card",)),
+    "round.resolve": Act(e.ResolveAsked, needs=("code", "choice"), takes=("card", "reason")),
     "shoe.next": Act(e.ConfirmPressed, phases=_SHOE_WORK),
     "shoe.load": Act(e.LoadAsked),
     "shoe.left": Act(e.LeftCounted, needs=("left",)),

@@ -99,6 +99,7 @@ class ResolveAsked(Event):
     code: str
     choice: str
     card: Card | None = None
+    reason: str = ""
 
 
 @record

@@ -4,7 +4,16 @@ import time
 from statistics import median
 
 from controller.core.cards import Card
-from controller.core.events import CardScanned, Configured, CutCardSeen, Event, JournalMade, LinkChanged, LoadAsked, Restarted
+from controller.core.events import (
+    CardScanned,
+    Configured,
+    CutCardSeen,
+    Event,
+    JournalMade,
+    LinkChanged,
+    LoadAsked,
+    Restarted,
+)
 from controller.core.profile import Confirms, Opens, Procedure
 from controller.core.state import State, evolve
 from controller.core.table import decide, fold

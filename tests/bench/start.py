@@ -1,17 +1,19 @@
 """Cold start to UP over a journal of 90 days, memory, and the CPU of an idle table."""
 
+import asyncio
 import json
 import os
-import sqlite3
 import time
 from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from controller.adapters.journal_sqlite import JournalSqlite
 from controller.core.records import dump_state
 from controller.core.state import State
 from controller.feed import row_hash
+from controller.ports import Message, Sealed
 from tests.bench.report import Figure
 from tests.live import LiveTable
 
@@ -19,34 +21,36 @@ ROWS, MESSAGES = 650_000, 1_100_000  # 50 rounds an hour, day and night, for 90 
 STARTS = 7
 IDLE_S = 10.0
 FILE = {"primary": "file"}
+BATCH = 2_000
+EMPTY = b'{"wall":0,"synchronised":true,"event":{"t":"Elapsed","at":0},"facts":[]}'
 
 
-def fill(database: Path) -> None:
-    """Makes the journal as large as 90 days leave it: rows and messages of the usual sizes, the last with a State.
+def fill(folder: Path) -> None:
+    """A journal as large as 90 days leave it: rows and messages of the usual sizes, the last with a State.
 
     Boot checks the chain from the last saved State on, and reads nothing before it; that is what is measured.
     """
+    journal = JournalSqlite(folder, allow_volatile=True)
+    journal.open()
+    asyncio.run(_commit(journal))
+    journal.close()
+
+
+async def _commit(journal: JournalSqlite) -> None:
+    body, data = os.urandom(420), os.urandom(640)
     saved = json.dumps(dump_state(State(seqno=MESSAGES)), separators=(",", ":")).encode()
-    body = b'{"wall":0,"synchronised":true,"event":{"t":"Elapsed","at":0},"facts":[]}'
-    with sqlite3.connect(database) as db:
-        db.execute("DROP TRIGGER IF EXISTS row_delete")
-        count = "WITH RECURSIVE c(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM c WHERE i < ?) "
-        db.execute("DELETE FROM message")
-        db.execute("DELETE FROM row")
-        db.execute("DELETE FROM cursor")
-        db.execute(
-            count + "INSERT INTO row SELECT i, zeroblob(32), randomblob(420), NULL, zeroblob(32) FROM c", (1, ROWS - 1)
-        )
-        db.execute(
-            count + "INSERT INTO message SELECT i, i * ? / ?, 'baccarat.card.dealt.v1', randomblob(640), hex(zeroblob(32)) FROM c",
-            (1, MESSAGES - 1, ROWS, MESSAGES),
-        )
-        data = b"{}"
-        digest = row_hash(bytes(32), body, [data], saved)
-        db.execute("INSERT INTO row VALUES (?, ?, ?, ?, ?)", (ROWS, bytes(32), body, saved, digest))
-        kept = (MESSAGES, ROWS, "baccarat.card.dealt.v1", data, sha256(data).hexdigest())
-        db.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", kept)
-        db.execute("INSERT INTO cursor VALUES ('file', ?)", (MESSAGES,))
+    previous, seqno, rows = bytes(32), 0, []
+    for number in range(1, ROWS + 1):
+        last = number * MESSAGES // ROWS
+        told = [Message(n, "baccarat.card.dealt.v1", data, sha256(data).hexdigest()) for n in range(seqno + 1, last + 1)]
+        keeps = saved if number == ROWS else None
+        digest = row_hash(previous, EMPTY if keeps else body, [message.data for message in told], keeps)
+        rows.append(Sealed(number, previous, EMPTY if keeps else body, tuple(told), keeps, None, digest))
+        previous, seqno = digest, last
+        if len(rows) == BATCH or keeps:
+            await journal.commit(rows)
+            rows = []
+    journal.advance("file", MESSAGES)
 
 
 def resident_mb(pid: int) -> float:
@@ -65,10 +69,7 @@ def measure() -> list[Figure]:
     with TemporaryDirectory() as name:
         folder = Path(name)
         table = LiveTable(folder, casino=FILE | {"file": {"path": str(folder / "feed.jsonl")}})
-        table.start()
-        table.stop()
-        fill(folder / "state" / "journal.db")
-        (folder / "feed.jsonl").unlink()
+        fill(folder / "state")
         starts = []
         for _ in range(STARTS):
             began = time.monotonic()
