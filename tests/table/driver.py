@@ -23,13 +23,13 @@ class Mismatch(AssertionError):  # noqa: N818 - what a script and the table say 
     """The table did what the script does not say. The text is for a reader of the script."""
 
 
-Observer = Callable[[e.Event, tuple[Fact, ...], State, int], None]
+Observer = Callable[[e.Event, tuple[Fact, ...], State], None]
 
 
 class Table:
     """A live table and a clock. `told` are the facts since the beginning; `refused` answers the last event.
 
-    `observer` hears every step from the first on: an event, its facts, the state after them, the clock.
+    `observer` hears every step from the first on: an event, its facts, the state after them.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Table:
                 self.state = after
                 told += facts
                 if self.observer:
-                    self.observer(happened, facts, after, self.now)
+                    self.observer(happened, facts, after)
         except Refused as refused:
             self.refused = refused
         self.told += told
