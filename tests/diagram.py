@@ -1,4 +1,4 @@
-"""The state diagram of ARCHITECTURE.md, drawn from the table itself: an arrow for every phase that a cell can lead to."""
+"""The state diagram of ARCHITECTURE.md, drawn from the table: an arrow for every phase that a cell can lead to."""
 
 from collections import defaultdict
 from collections.abc import Iterator

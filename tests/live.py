@@ -32,7 +32,7 @@ def wait_for(true: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S)
         time.sleep(0.005)
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The table said no."""
 
 
@@ -142,7 +142,7 @@ class LiveTable:
             data = data[os.write(self._master, data) :]
 
     def call(self, method: str, **params: Any) -> Any:  # noqa: ANN401 - whatever the method gives
-        """One request on the control socket; `Refused` where the table says no."""
+        """One request on the control socket; `RefusedError` where the table says no."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(DEADLINE_S)
             line.connect(str(self.socket))
@@ -151,7 +151,7 @@ class LiveTable:
             with line.makefile("rb") as answers:
                 answer = json.loads(answers.readline())
         if "error" in answer:
-            raise Refused(answer["error"])
+            raise RefusedError(answer["error"])
         return answer["result"]
 
     def status(self) -> dict[str, Any]:

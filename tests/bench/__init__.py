@@ -1,1 +1,1 @@
-"""Measurements: `make bench`. Each figure stands beside a floor measured in the same run; ratios carry, absolutes do not."""
+"""Measurements: `make bench`. A figure stands beside a floor of the same run: ratios carry, absolutes do not."""

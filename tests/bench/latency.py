@@ -12,6 +12,7 @@ import time
 import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -73,6 +74,11 @@ def table_side(folder: Path, broker: Broker, preload: Path | None) -> Iterator[S
         yield Side("table", table.write, arrived)
 
 
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
 @contextmanager
 def floor_side(folder: Path, broker: Broker, preload: Path | None) -> Iterator[Side]:
     master, slave = os.openpty()
@@ -88,7 +94,7 @@ def floor_side(folder: Path, broker: Broker, preload: Path | None) -> Iterator[S
         try:
             yield Side(
                 "floor",
-                lambda data: None if os.write(master, data) == len(data) else None,
+                partial(_write_all, master),
                 lambda: {json.loads(m.payload)["n"]: m.at for m in subscriber.got},
             )
         finally:

@@ -18,8 +18,8 @@ from controller.core.profile import Confirms, Opens, Procedure
 from controller.core.state import State, evolve
 from controller.core.table import decide, fold
 from tests.bench.report import Figure
-from tests.shoes import SHOES, Shoe
 from tests.profiles import COMMISSION
+from tests.shoes import SHOES, Shoe
 
 SECOND = 1_000_000_000
 TARGET = 8_000

@@ -42,7 +42,9 @@ async def _commit(journal: JournalSqlite) -> None:
     previous, seqno, rows = bytes(32), 0, []
     for number in range(1, ROWS + 1):
         last = number * MESSAGES // ROWS
-        told = [Message(n, "baccarat.card.dealt.v1", data, sha256(data).hexdigest()) for n in range(seqno + 1, last + 1)]
+        told = [
+            Message(n, "baccarat.card.dealt.v1", data, sha256(data).hexdigest()) for n in range(seqno + 1, last + 1)
+        ]
         keeps = saved if number == ROWS else None
         digest = row_hash(previous, EMPTY if keeps else body, [message.data for message in told], keeps)
         rows.append(Sealed(number, previous, EMPTY if keeps else body, tuple(told), keeps, None, digest))

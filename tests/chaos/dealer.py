@@ -75,4 +75,6 @@ class Dealer:
 
     def _knows_cut(self, status: dict[str, Any]) -> bool:
         codes = {condition["code"] for condition in status["conditions"]}
-        return bool(codes & CUT_KNOWN) or "ÚLTIMA" in status["prompt"]["strip"] or "ÚLTIMA" in status["prompt"]["headline"]
+        return (
+            bool(codes & CUT_KNOWN) or "ÚLTIMA" in status["prompt"]["strip"] or "ÚLTIMA" in status["prompt"]["headline"]
+        )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.broker import DEADLINE_S, Broker, Subscriber
 from tests.consumer import Consumer
-from tests.live import FREE_RUNNING, LiveTable, Refused, wait_for
+from tests.live import FREE_RUNNING, LiveTable, RefusedError, wait_for
 from tests.shoes import SHOES, expected, told
 
 BY_DEALER = {"open_betting": "dealer", "confirm_result": "dealer", "betting_seconds": 3}
@@ -89,7 +89,7 @@ def test_lost_in_betting_the_round_is_cancelled_after_its_deadline(tmp_path: Pat
         c.is_up(up=False)
         assert c.table.status()["phase"] == "betting", "the blip itself decides nothing"
         c.shows("CANCELADA")
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedError):
             c.table.call("round.start")
         c.brings_back_the_broker()
         c.table.call("round.start")
@@ -127,7 +127,7 @@ def test_lost_in_dealing_the_round_is_played_to_its_end(tmp_path: Path) -> None:
         c.table.scan(*NATURAL[2:])
         c.shows("GANA JUGADOR")
         wait_for(lambda: _confirmed(c.table), "the result's 0.7 s to pass")
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedError):
             c.table.call("round.start")
         c.brings_back_the_broker()
         c.table.call("round.start")
@@ -142,7 +142,7 @@ def test_lost_in_dealing_the_round_is_played_to_its_end(tmp_path: Path) -> None:
 def _confirmed(table: LiveTable) -> bool:
     try:
         table.call("round.confirm")
-    except Refused:
+    except RefusedError:
         return False
     return True
 
@@ -171,7 +171,7 @@ def test_refused_no_betting_opens_and_the_panel_says_why(tmp_path: Path) -> None
         c.broker.stop()
         c.is_up(up=False)
         c.shows("SIN SERVIDOR")
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedError):
             c.table.call("round.start")
         c.brings_back_the_broker()
         c.table.call("round.start")

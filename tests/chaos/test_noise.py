@@ -11,7 +11,9 @@ CODE = b"8H\r\n"
 
 
 def _table(folder: Path) -> LiveTable:
-    return LiveTable(folder, casino={"primary": "file", "file": {"path": str(folder / "feed.jsonl")}}, procedure=FREE_RUNNING)
+    return LiveTable(
+        folder, casino={"primary": "file", "file": {"path": str(folder / "feed.jsonl")}}, procedure=FREE_RUNNING
+    )
 
 
 def _codes(table: LiveTable) -> list[str]:

@@ -27,7 +27,8 @@ def test_ten_shoes_give_exactly_the_vectors(tmp_path: Path) -> None:
             wait_for(lambda: subscriber.got and len(subscriber.got) >= head, "every message at the subscriber")
             consumer = Consumer().take([message.payload for message in subscriber.got])
             live = subprocess.run(
-                [sys.executable, "-m", "controller.cli", "--socket", str(table.socket), "journal", "verify"], check=False
+                [sys.executable, "-m", "controller.cli", "--socket", str(table.socket), "journal", "verify"],
+                check=False,
             )
             assert live.returncode == 0, "both chains and every signature hold, asked of the daemon"
     offline = subprocess.run(
