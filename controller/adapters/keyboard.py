@@ -4,6 +4,7 @@ The terminal is as before when the block ends, whatever ended it.
 """
 
 import asyncio
+import contextlib
 import os
 import termios
 import tty
@@ -34,7 +35,8 @@ class Keyboard:
 
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
-            termios.tcsetattr(self._fd, termios.TCSAFLUSH, self._before)
+            with contextlib.suppress(termios.error):  # a terminal that is gone has no mode to restore
+                termios.tcsetattr(self._fd, termios.TCSAFLUSH, self._before)
 
     async def run(self, submit: Submit) -> None:
         loop = asyncio.get_running_loop()
