@@ -6,6 +6,7 @@ The terminal is as before when the block ends, whatever ended it.
 import asyncio
 import contextlib
 import os
+import re
 import termios
 import tty
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +15,7 @@ from typing import Any, Self
 from controller.ports import Submit
 
 WAITING_MAX = 16  # keys: a key that is held down must not draw cards long after it is let go
-ESCAPE = b"\x1b"
+SEQUENCE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|.)?")  # an arrow, a function key, Alt: their letters are not ours
 
 
 class Keyboard:
@@ -55,8 +56,6 @@ class Keyboard:
         if not typed:
             asyncio.get_running_loop().remove_reader(self._fd)
             self._ended()
-        if typed.startswith(ESCAPE):  # an arrow or a function key: its letters are no keys of ours
-            return
-        for key in typed.decode("ascii", "ignore").lower():
+        for key in SEQUENCE.sub("", typed.decode("ascii", "ignore")).lower():
             if key in self._keys and not self._waiting.full():
                 self._waiting.put_nowait(key)
