@@ -280,7 +280,7 @@ class TerminalPanel:
         self._due = ""
         self._note, self._note_ends = "", 0
         self._pressed: dict[str, int] = {}
-        self._lines: deque[str] = deque(maxlen=LINES_MAX)
+        self._lines: deque[str] = deque(() if draws else (caption.title, caption.feed), LINES_MAX)
         self._changed = asyncio.Event()
         self._drawn: list[str] = []
         self._buzzed, self._belled_at = "", 0
@@ -397,10 +397,22 @@ class TerminalPanel:
                 text = "".join(f"{line}\n" for line in self._lines)
                 self._lines.clear()
             try:
-                await asyncio.to_thread(self._write, text)  # a terminal that is held (^S) must not hold the table
+                await self._write_aside(text)
             except OSError:
                 return
             await self._until_changed(lamps, now)
+
+    async def _write_aside(self, text: str) -> None:
+        """In a thread: a terminal that is held (^S) must not hold the table. What is begun is written to its end."""
+        if not text:
+            return
+        writing = asyncio.ensure_future(asyncio.to_thread(self._write, text))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):  # nobody reads, and nobody asked
+                await writing
+            raise
 
     async def _until_changed(self, lamps: Lamps, now: int) -> None:
         change_s = lit(lamps, now, self._speed).change_s
