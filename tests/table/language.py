@@ -23,7 +23,7 @@ from controller.core.state import State
 from controller.core.table import due, fold
 from controller.core.view import Text, view
 from tests.profiles import COMMISSION, PROFILES
-from tests.table.driver import SECOND, ZERO, Mismatch, Table
+from tests.table.driver import SECOND, ZERO, Mismatch, Observer, Table
 
 # --- the words of a script: what happens -------------------------------------------------------------------
 
@@ -480,13 +480,13 @@ def _play(table: Table, step: Step) -> None:
             check_level(table, text)
 
 
-def check(script: Script) -> None:
+def check(script: Script, observer: Observer | None = None) -> None:
     """Plays a script. Mismatch where the table does other than it says, with the story so far."""
     __tracebackhide__ = True
     profile, procedure = COMMISSION, Procedure()
     for word in script.settings:
         profile, procedure = setting(profile, procedure, word)
-    table = Table(profile, procedure)
+    table = Table(profile, procedure, observer)
     story: list[str] = []
     for step in script.steps:
         before = len(table.told)
