@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from . import feed
@@ -22,6 +23,7 @@ from .ports import Clock, Journal, JournalError, Outcome, Panel, Sealed
 log = logging.getLogger(__name__)
 
 BATCH_MAX = 32  # events a commit: bounds how long a card waits behind others (DESIGN 2)
+ANSWERS_MAX = 1024  # answers kept of keyed events that left no row: far more than are asked for again
 SLOW_S = 1.0  # a commit longer than this is shown
 RETRY_S = 0.5
 DISK = ("disk", "journal")
@@ -68,6 +70,7 @@ class Loop:
         self._journal, self._speaker, self._clock, self._panels = journal, speaker, clock, panels
         self._chain = feed.Chain(journal.generation, seqno, message_hash, row, row_hash)
         self._queue: deque[tuple[Event, asyncio.Future[Outcome]]] = deque()
+        self._answers: dict[tuple[str, str], Outcome] = {}  # of keyed events that left no row, the newest last
         self._waiting: asyncio.Future[None] | None = None
         self.pulse = 0  # grows with every batch and every try of the disk: for the watchdog
 
@@ -108,16 +111,21 @@ class Loop:
 
     def _decide(self) -> _Batch:
         batch = _Batch([], (), self.state, self._chain, [])
-        keys: set[tuple[str, str]] = set()
         for _ in range(min(len(self._queue), BATCH_MAX)):
             event, future = self._queue.popleft()
-            if event.key is not None and (event.key in keys or self._journal.seen(event.key)):
-                batch.answers.append((future, Outcome(repeated=True)))
-                continue
-            batch = self._play(batch, event, future)
-            if event.key is not None and batch.rows and batch.rows[-1].key == event.key:
-                keys.add(event.key)
+            repeat = None if event.key is None else self._repeat(batch, event.key)
+            if repeat is None:
+                batch = self._play(batch, event, future)
+            else:
+                batch.answers.append((future, repeat))
         return batch
+
+    def _repeat(self, batch: _Batch, key: tuple[str, str]) -> Outcome | None:
+        """The answer to a key that was there before, whatever may have become possible since: it acts no more."""
+        if key in self._answers:
+            return self._answers[key]
+        stored = any(row.key == key for row in batch.rows) or self._journal.seen(key)
+        return Outcome(repeated=True) if stored else None
 
     def _play(self, batch: _Batch, event: Event, future: "asyncio.Future[Outcome]") -> _Batch:
         """The event and the deadlines before it, sealed. Events without facts leave no row."""
@@ -136,16 +144,25 @@ class Loop:
         except Refused as answer:
             refused = (answer.key, answer.values)
             log.info("refused: %s %s %s", type(event).__name__, answer.key, answer.values)
-        batch.answers.append((future, Outcome(told, refused)))
+        outcome = Outcome(told, refused)
+        batch.answers.append((future, outcome))
+        if event.key is not None and not (batch.rows and batch.rows[-1].key == event.key):
+            self._keep(event.key, outcome)
         return batch._replace(facts=batch.facts + told, state=state, chain=chain)
+
+    def _keep(self, key: tuple[str, str], outcome: Outcome) -> None:
+        """Without a row no journal knows the key: who was told no must not get a yes from the same request, late."""
+        self._answers[key] = replace(outcome, facts=(), repeated=True)
+        if len(self._answers) > ANSWERS_MAX:
+            del self._answers[next(iter(self._answers))]
 
     # --- make durable -----------------------------------------------------------------------------------
 
     async def _make_durable(self, rows: list[Sealed]) -> None:
         """Commits, and keeps at it: a disk that fails loses nothing, it only stops the table where it is."""
         failed = ""
+        slow = asyncio.get_running_loop().call_later(SLOW_S, lambda: self._show(of_disk(self.state, "wait")))
         while True:
-            slow = asyncio.get_running_loop().call_later(SLOW_S, lambda: self._show(of_disk(self.state, "wait")))
             try:
                 await self._journal.commit(rows)
                 break
@@ -155,19 +172,22 @@ class Loop:
                     log.error("the journal could not commit: %s", failed)  # noqa: TRY400 - the text says what to do
                 self._show(of_disk(self.state, "stop"))
             finally:
-                slow.cancel()
+                slow.cancel()  # from the first failure on it is ALTO that stands
             self.pulse += 1
             await asyncio.sleep(RETRY_S)
         if failed:
-            self.check_disk(failed)
+            self.submit(FaultSeen(self._clock.now(), *DISK, failed))
 
-    def check_disk(self, failed: str = "") -> None:
+    def check_disk(self) -> None:
         """Raises or clears the disk's fault: one that failed, or is nearly full, lets no new round begin.
 
-        Called after a failure and every few seconds.
+        Called every few seconds. A busy table is looked at the next time: while its disk fails nothing is to be added
+        to what waits.
         """
+        if self.busy:
+            return
         stands = any((c.code, c.part) == DISK for c in self.state.conditions)
-        ails = failed or self._journal.ailing
+        ails = self._journal.ailing
         if ails and not stands:
             self.submit(FaultSeen(self._clock.now(), *DISK, ails))
         elif stands and not ails:

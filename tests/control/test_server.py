@@ -337,11 +337,15 @@ def test_an_act_under_a_key_that_was_is_done_once(tmp_path: Path) -> None:
     check(tmp_path, scenario)
 
 
-def test_a_refused_act_leaves_its_key_free(tmp_path: Path) -> None:
+def test_a_refused_act_is_refused_again_under_its_key(tmp_path: Path) -> None:
+    """Sent again by a line that lost the answer, it must not open the betting later; a new key is a new request."""
+
     async def scenario(served: Served, caller: Caller) -> None:
-        assert "error" in await caller.ask("round.start", id_key="k")
+        first = await caller.ask("round.start", id_key="k")
         await served.rig.load()
-        assert (await caller.result("round.start", id_key="k"))["repeated"] is False
+        assert (await caller.ask("round.start", id_key="k"))["error"] == first["error"]
+        assert served.rig.phase is Phase.READY
+        assert (await caller.result("round.start", id_key="l"))["repeated"] is False
         assert served.rig.phase is Phase.BETTING
 
     check(tmp_path, scenario, lambda: Rig(BY_DEALER))
