@@ -29,7 +29,7 @@ from .panel import LanguageError
 log = logging.getLogger(__name__)
 
 DONE, FAILED, USAGE = 0, 1, 2
-GOODBYE_S = 3.0  # for what is still to be published
+PATIENCE_S = 1.0  # at the end, with a publisher that makes no progress
 SPEED_MAX = 1000.0  # above it the machine's own delays are long beside a dealer's pause
 
 TEXTS: dict[str, dict[str, str]] = {
@@ -154,10 +154,14 @@ class _Play:
         if self._shoe_done:
             await loop.submit(EndShoeAsked(table.clock.now(), "day_end", by=wiring.DEMO_STAFF))
         await loop.submit(Stopped(table.clock.now(), table.speaker.mode))
-        with contextlib.suppress(TimeoutError):  # what is missing then is told at the end
-            async with asyncio.timeout(GOODBYE_S):
-                while any(wiring.backlog(table.journal, table.publishers).values()):  # noqa: ASYNC110 - none tells it
-                    await asyncio.sleep(0.01)
+        left, until = math.inf, 0.0
+        while backlog := sum(wiring.backlog(table.journal, table.publishers).values()):
+            now = asyncio.get_running_loop().time()
+            if backlog < left:
+                left, until = backlog, now + PATIENCE_S
+            if now > until:
+                return
+            await asyncio.sleep(0.01)
 
     # --- the terminal -------------------------------------------------------------------------------------
 
