@@ -393,7 +393,8 @@ def _card_left(state: State, fact: f.CardLeft) -> State:
 
 
 def _shoe_closed(state: State, fact: f.ShoeClosed) -> State:
-    return state._replace(phase=fact.then, shoe=None, step=fact.step, deadlines=())
+    day = state.day._replace(rounds=state.day.rounds + fact.rounds)
+    return state._replace(phase=fact.then, shoe=None, step=fact.step, deadlines=(), day=day)
 
 
 def _round_begun(state: State, fact: f.RoundBegun) -> State:
@@ -504,7 +505,6 @@ def _round_completed(state: State, fact: f.RoundCompleted) -> State:
         round=None,
         last=fact,
         deadlines=deadlines,
-        day=state.day._replace(rounds=state.day.rounds + 1),
     )
 
 
