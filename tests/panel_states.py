@@ -4,7 +4,7 @@ A script is words between blanks; each is one event, a second after the last: `l
 them. A table's options are words too (`OPTIONS`). It knows the core's doors and no rule of the game.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from controller.core import events as e
@@ -118,12 +118,3 @@ def played(options: str, script: str) -> Table:
     for word in script.split():
         table.do(word)
     return table
-
-
-def unreached() -> Iterator[State]:
-    """States in which no event leaves a table; the view has words for them, since it must have words for any state."""
-    ready = played("", "load").state
-    yield ready._replace(procedure=replace(ready.procedure, open_betting=Opens.AUTO))
-    dealing = played("", "load start tick 2H").state
-    assert dealing.round is not None
-    yield dealing._replace(round=dealing.round._replace(next=None))

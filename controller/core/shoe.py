@@ -241,8 +241,8 @@ def close_table(state: State, event: events.EndShoeAsked) -> tuple[Fact, ...]:
     return (_table_closed(state),)
 
 
-def _table_closed(state: State) -> f.TableClosed:
-    return f.TableClosed(state.day.rounds, state.day.shoes, state.day.voids, state.day.misreads)
+def _table_closed(state: State, more_rounds: int = 0) -> f.TableClosed:
+    return f.TableClosed(state.day.rounds + more_rounds, state.day.shoes, state.day.voids, state.day.misreads)
 
 
 def draw_left(state: State, event: events.CardKnown | events.CardUnseen) -> tuple[Fact, ...]:
@@ -286,7 +286,7 @@ def closed(state: State, left: int, by: tuple[str, ...]) -> tuple[Fact, ...]:
         then=Phase.PREPARING,
         step=profile.shoe_steps[0],
     )
-    return (fact, _table_closed(state)) if reason == "day_end" else (fact,)
+    return (fact, _table_closed(state, shoe.counted)) if reason == "day_end" else (fact,)
 
 
 def _reason(shoe: Shoe) -> str:

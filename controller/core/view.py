@@ -171,8 +171,8 @@ def _ready(state: State) -> Prompt:
     opens = state.procedure.open_betting
     if opens is Opens.NONE:
         return _draw(state, Slot.P1)
-    if opens is not Opens.DEALER:
-        return _prompt(f"ready.{opens}", 2)
+    if opens is Opens.SERVER:
+        return _prompt("ready.server", 2)
     if _is_last_next(state):
         return _prompt("ready.last", 2)
     key = {RoundCompleted: "ready.collect", RoundCancelled: "ready.cancelled"}
