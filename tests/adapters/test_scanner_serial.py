@@ -340,6 +340,7 @@ def test_bug_25_26_half_lines_with_pauses_at_every_split_make_no_card() -> None:
         scanner = make(device.path, idle_ms=20)
         async with reading(scanner) as table:
             await scanner.opened.wait()
+            await device.send(b"2C\r")  # so that it is known for a scanner, whatever comes
             whole = (b"8H\r", b"TC\r\n", b"NOREAD\r")
             splits = [(code[:cut], code[cut:]) for code in whole for cut in range(1, len(code.strip()) + 1)]
             for count, (half, rest) in enumerate(splits, start=1):
@@ -349,7 +350,7 @@ def test_bug_25_26_half_lines_with_pauses_at_every_split_make_no_card() -> None:
             await device.send(b"KD\r")
             await until(lambda: "KD" in table.said)
             rests = ["H", "C", "OREAD", "READ", "EAD", "AD", "D"]  # AD is the ace of diamonds
-            assert table.said == [*[f"unread:{rest}" for rest in rests], "KD"]
+            assert table.said == ["2C", *[f"unread:{rest}" for rest in rests], "KD"]
             device.unplug()
 
     run(scenario)
@@ -581,6 +582,74 @@ def test_a_port_that_comes_and_goes_is_tried_ever_more_seldom(tmp_path: Path) ->
 
     run(scenario)
     assert came[-1] - came[0] >= 0.02 + 0.04 + 0.08 + 0.16 + 0.32
+
+
+# --- a device that is no scanner --------------------------------------------------------------------------
+
+STRANGERS = {  # what it sends, and what the table hears of it
+    "a boot banner (27)": (b"\r\nBoard v2.1\r\nself test\r\nram ok\r\nflash ok\r\nready\r\nidle\r\n", 4),
+    "a modem that answers (30)": (b"OK\rERROR\rOK\rERROR\rOK\rERROR\rOK\r", 4),
+    "a receiver": (b"$GPGGA,,,,,,0,00,,,M,0.0,M,,0000*48\r\n" * 50, 4),
+    "another code table": (b"1080\r2080\r3080\r4080\r1010\r2010\r", 4),
+    "the wrong speed": (b"\xf8\x00\xe0\r" * 20, 4),
+    "lines that are too long": ((b"x" * 200 + b"\r") * 20, 0),
+}
+
+
+@pytest.mark.parametrize(("data", "heard"), STRANGERS.values(), ids=STRANGERS)
+def test_bug_27_30_what_never_sends_a_code_is_one_fault_and_not_line_for_line(data: bytes, heard: int) -> None:
+    device = Device()
+
+    async def scenario() -> None:
+        async with reading(make(device.path)) as table:
+            await table.scanner.opened.wait()
+            await device.send(data)
+            await until(lambda: "fault" in table.said)
+            await device.send(b"?\r")
+            assert "sends nothing that is a code: check that it is the scanner" in table.fault
+            await device.send(b"8H\rX\r")  # now it is known for a scanner, and a foreign card is one again (I06)
+            await until(lambda: table.said[-1] == "unknown:X")
+            assert table.said[heard:] == ["fault", "gone", "8H", "unknown:X"]
+            device.unplug()
+
+    run(scenario)
+
+
+def test_halves_that_never_make_a_code_are_that_fault_too() -> None:
+    """A scanner without a suffix, or at another speed: each scan is half a line."""
+    device = Device()
+
+    async def scenario() -> None:
+        scanner = make(device.path, idle_ms=20)
+        async with reading(scanner) as table:
+            await scanner.opened.wait()
+            for count in range(1, 6):
+                await device.send(b"8H")
+                await until_dropped(scanner, count)
+            await until(lambda: table.events)
+            assert table.said == ["fault"]
+            device.unplug()
+
+    run(scenario)
+
+
+def test_a_stranger_that_is_pulled_out_and_a_scanner_that_comes_are_one_fault() -> None:
+    device = Device()
+
+    async def scenario() -> None:
+        async with reading(make(device.path)) as table:
+            await table.scanner.opened.wait()
+            await device.send(b"OK\r" * 9)
+            await until(lambda: "fault" in table.said)
+            device.unplug()
+            await until(lambda: holds(device.path) == 0)
+            assert table.said.count("fault") == 1
+
+    run(scenario)
+
+
+def test_a_scanner_that_was_known_may_send_foreign_codes_without_end() -> None:
+    check([b"NOREAD\r", b"X\r" * 20], ["unread:NOREAD", *["unknown:X"] * 20])
 
 
 # --- what came before, who else holds it -------------------------------------------------------------------

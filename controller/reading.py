@@ -1,0 +1,254 @@
+"""A scanner as a Source, whatever it is plugged into: opened, left to pause, read, lost, opened again.
+
+An adapter opens its device and hands it over as a `Device`; all that comes after the opening is the same for each. The
+event loop reads the descriptor itself, one wake-up a chunk, so that nothing ever waits for a scanner. Log lines hold
+counts and never a code: no face leaves by any door before its card is placed (B10).
+"""
+
+import asyncio
+import errno
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from .core.codes import Codes, Scans, Sign
+from .core.events import FaultGone, FaultSeen
+from .link.doubt import Doubt
+from .link.lines import Line, Lines
+from .ports import Submit
+
+log = logging.getLogger(__name__)
+
+CODE = "I40"
+PART = "scanner"
+LINE_MAX = 128  # bytes: more than any code of ours, so that a foreign label is told whole (I06)
+SETTLE_S = 0.05  # six characters at 1200 baud, three packets of a USB device that is asked each 16 ms
+SETTLE_TRIES = 20  # a second: what never pauses is no scanner, or none that we understand
+NOISE_LOG_S = 10.0  # the noise of so long is one line in the log
+STRANGE = "sends nothing that is a code: check that it is the scanner, how the scanner is set up, and scanner.codes"
+
+Piece = tuple[int, bytes]
+"""Bytes of lines, and when they came: monotonic ns."""
+
+
+class Device(Protocol):
+    """An open device, ours alone. Each method raises what its adapter names as trouble when the device is lost."""
+
+    @property
+    def fd(self) -> int:
+        """Readable when something came, and when the device is gone."""
+
+    def discard(self) -> int:
+        """Throws away what waits; how many bytes that was."""
+
+    def begin(self) -> bool:
+        """What comes from now on is read; whether a line may be under way whose head nobody saw."""
+
+    def take(self, now: int) -> Sequence[Piece]:
+        """What came by `now`; nothing where another program was faster. OSError with ENODEV at the end of the file."""
+
+    def close(self) -> None:
+        """Lets go of it; never raises."""
+
+
+def gone() -> OSError:
+    """The end of the file: what a device that was pulled out reads as."""
+    return OSError(errno.ENODEV, "end of file")
+
+
+class Reading:
+    """Source: the device that `connect` opens; `codes`, `repeat_ms`, `on_repeat` as `Scans` has them.
+
+    Half a line is noise after `idle_ms` of silence. A device that is lost, or not there, or that sends no codes, is one
+    fault I40 until it is read again, or sends one; `advice` says what to do of any of `trouble`, after the port's name.
+    `retry_s` is the first and the longest wait between two attempts to open it. `opened` is set while the device is
+    read: what was sent before is not taken. `tried` is set once the first attempt is over, whatever its end.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: str,
+        connect: Callable[[], Device],
+        trouble: tuple[type[Exception], ...],
+        advice: Callable[[Exception], str],
+        codes: Codes,
+        repeat_ms: int,
+        idle_ms: int,
+        on_repeat: Callable[[int], None] | None,
+        retry_s: tuple[float, float],
+    ) -> None:
+        self.lines = Lines(LINE_MAX, idle_ms * 1_000_000)
+        self.scans = Scans(codes, repeat_ms, on_repeat)
+        self.doubt = Doubt()
+        self.opened = asyncio.Event()
+        self.tried = asyncio.Event()
+        self._name = f"scanner port {port}"
+        self._connect = connect
+        self._trouble = trouble
+        self._advice = advice
+        self._codes = codes
+        self._retry_s = retry_s
+        self._fault = ""  # the text of the fault that stands
+        self._timer: asyncio.TimerHandle | None = None  # set while half a line waits
+        self._dropped = 0  # `lines.dropped` at the last line
+        self._doubted = 0  # `lines.dropped` when it last counted for doubt
+        self._logged = 0  # `lines.dropped` at the last word about it in the log
+        self._logged_at = -NOISE_LOG_S
+
+    async def run(self, submit: Submit) -> None:
+        wait, longest = self._retry_s
+        while True:
+            began = time.monotonic()
+            try:
+                device = self._connect()
+            except self._trouble as error:
+                self._lost(submit, error)
+            else:
+                await self._read(device, submit)
+            # A device that comes and goes is not opened more often than one that is not there.
+            if time.monotonic() - began > longest:
+                wait = self._retry_s[0]
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, longest)
+
+    async def _read(self, device: Device, submit: Submit) -> None:
+        """Reads until the device is lost and reported; it is closed on every way out."""
+        try:
+            await self._settle(device)
+        except self._trouble as error:
+            lost: Exception = error
+        else:
+            loop = asyncio.get_running_loop()
+            over: asyncio.Future[Exception] = loop.create_future()
+            loop.add_reader(device.fd, self._readable, device, submit, over)
+            self._await_rest(submit)
+            self.opened.set()
+            self._found(submit, time.monotonic_ns())
+            lost = await over
+        finally:
+            self._close(device)
+        self._lost(submit, lost)
+
+    async def _settle(self, device: Device) -> None:
+        """Drops what came before the device was ours; any of trouble.
+
+        A card scanned while nobody read has no number, and its dealer is asked to scan it again (I35): taken late, it
+        would stand twice. A code under way as the device opens comes without its head, and the tail of one may be
+        another: NOREAD ends in the ace of diamonds. Hence a pause; without one, the line under way is dropped.
+        """
+        came = waiting = 0
+        for _ in range(SETTLE_TRIES):
+            await asyncio.sleep(SETTLE_S)
+            waiting = device.discard()
+            came += waiting
+            if not waiting:
+                break
+        if came:
+            log.warning("%s: %d bytes that came as it opened are not taken", self._name, came)
+        underway = device.begin()
+        self.lines.restart(time.monotonic_ns(), midline=waiting > 0 or underway)
+        self._doubted = self.lines.dropped
+        self.doubt.restart()
+
+    def _readable(self, device: Device, submit: Submit, over: "asyncio.Future[Exception]") -> None:
+        """The loop calls this when the device has something, and when it is gone.
+
+        What ends `over` wakes `_read`, which closes the device in the next turn: a lost device is readable without end.
+        """
+        now = time.monotonic_ns()
+        if over.done():
+            return
+        try:
+            lost = self._take(device, now, submit)
+        except Exception as error:  # noqa: BLE001 -- hides nothing: in a callback it would only be logged, so it ends `run`
+            over.set_exception(error)
+            return
+        if lost is not None:
+            over.set_result(lost)
+
+    def _take(self, device: Device, now: int, submit: Submit) -> Exception | None:
+        """Tells the table what came; returns why the device is lost, when it is."""
+        try:
+            pieces = device.take(now)
+        except self._trouble as error:
+            return error
+        for at, data in pieces:
+            for line in self.lines.feed(data, at):
+                self._tell(line, submit)
+        self._await_rest(submit)
+        return None
+
+    def _tell(self, line: Line, submit: Submit) -> None:
+        """One line to the table; where nothing sounds like a scanner, a fault and not line for line."""
+        torn, self._dropped = self.lines.dropped != self._dropped, self.lines.dropped
+        known = line.clean and self._codes.classify(line.text) is not Sign.UNKNOWN
+        if known or not torn:
+            self.doubt.hear(known=known)
+        if self.doubt.strange:
+            self._fail(submit, line.at, f"{self._name} {STRANGE}")
+            return
+        if known:
+            self._found(submit, line.at)
+        event = self.scans.event(line.text, line.at, clean=line.clean, torn=torn)
+        if event is not None:
+            submit(event)
+
+    def _await_rest(self, submit: Submit) -> None:
+        """Sees to it that half a line does not wait for ever, and that noise is heard of."""
+        due = self.lines.due
+        if due is None:
+            self._stop_timer()
+        elif self._timer is None:
+            wait = max(0, due - time.monotonic_ns()) / 1e9
+            self._timer = asyncio.get_running_loop().call_later(wait, self._silent, submit)
+        if self.lines.dropped != self._logged:
+            self._log_noise()
+        for _ in range(self.lines.dropped - self._doubted):
+            self.doubt.hear(known=False)
+        self._doubted = self.lines.dropped
+        if self.doubt.strange:
+            self._fail(submit, time.monotonic_ns(), f"{self._name} {STRANGE}")
+
+    def _silent(self, submit: Submit) -> None:
+        self._timer = None
+        self.lines.idle(time.monotonic_ns())
+        self._await_rest(submit)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _log_noise(self) -> None:
+        now = time.monotonic()
+        if now - self._logged_at < NOISE_LOG_S:
+            return
+        pieces = self.lines.dropped - self._logged
+        log.warning("%s: %d pieces of noise: check the scanner's cable and settings", self._name, pieces)
+        self._logged, self._logged_at = self.lines.dropped, now
+
+    def _close(self, device: Device) -> None:
+        self.opened.clear()
+        self._stop_timer()
+        asyncio.get_running_loop().remove_reader(device.fd)
+        device.close()
+
+    def _found(self, submit: Submit, at: int) -> None:
+        if self._fault:
+            log.warning("%s is read again", self._name)
+            submit(FaultGone(at, CODE, PART))
+        self._fault = ""
+        self.tried.set()
+
+    def _lost(self, submit: Submit, error: Exception) -> None:
+        self._fail(submit, time.monotonic_ns(), f"{self._name} {self._advice(error)}")
+
+    def _fail(self, submit: Submit, at: int, text: str) -> None:
+        if text != self._fault:
+            log.warning("%s", text)
+        if not self._fault:
+            submit(FaultSeen(at, CODE, PART, text))
+        self._fault = text
+        self.tried.set()
