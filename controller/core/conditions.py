@@ -64,7 +64,7 @@ def _card_read(state: State, c: Condition) -> bool:
 
 
 def _all_read(state: State, c: Condition) -> bool:
-    return state.shoe is None or not state.shoe.unread
+    return state.shoe is None or all(surplus(state, n) for n in state.shoe.unread)
 
 
 def _moved_on(state: State, c: Condition) -> bool:
@@ -74,6 +74,10 @@ def _moved_on(state: State, c: Condition) -> bool:
 
 def _third_dealt(state: State, c: Condition) -> bool:
     return state.round is None or state.round.next != c.detail["slot"]
+
+
+def _shoe_gone(state: State, c: Condition) -> bool:
+    return state.shoe is None
 
 
 def _left_phase(state: State, c: Condition) -> bool:
@@ -106,7 +110,7 @@ ROWS: dict[str, Row] = {
     "I01": Row(_CARDS, _RESCAN, _card_read, scan_cures=True),
     "I02": Row(_CARDS, _RESCAN, _all_read, scan_cures=True),
     "I04": Row(_NOTHING, {}, _moved_on, strip=True),
-    "I05": Row(_CARDS, {"finish": Who.PIT, "void": Who.PIT}, _never, calls=True),
+    "I05": Row(_CARDS, {"finish": Who.PIT, "void": Who.PIT}, _shoe_gone, calls=True),
     "I06": Row(_CARDS, {"rescan": Who.PIT, "remove": Who.PIT, "void": Who.PIT}, _card_settled, calls=True),
     "I07": Row(
         _CARDS,
@@ -178,7 +182,9 @@ def cards_held(state: State) -> bool:
 
 
 def find(state: State, code: str) -> Condition | None:
-    return next((c for c in state.conditions if c.code == code), None)
+    """The one with this code that is about the earliest card."""
+    found = [c for c in state.conditions if c.code == code] if state.conditions else None
+    return min(found, key=lambda c: (c.n, c.raised)) if found else None
 
 
 def about(state: State, n: int) -> bool:
@@ -186,9 +192,9 @@ def about(state: State, n: int) -> bool:
     return any(c.detail.get("n") == str(n) for c in state.conditions)
 
 
-def is_extra(state: State, n: int) -> bool:
-    """Whether card `n` came when no card was to be drawn, and waits for the pit boss (I09, I11)."""
-    return any(c.code in ("I09", "I11") and c.n == n for c in state.conditions)
+def surplus(state: State, n: int) -> Condition | None:
+    """What stands about card `n` that came when no card was to be drawn (I09, I11)."""
+    return next((c for c in state.conditions if c.code in ("I09", "I11") and c.n == n), None)
 
 
 def raised(state: State, code: str, detail: dict[str, str] | None = None, without: str = "") -> tuple[Fact, ...]:

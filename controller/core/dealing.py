@@ -213,7 +213,7 @@ def _before_time(state: State, n: int, *, seen: bool) -> tuple[Fact, ...]:
 
 def extra_known(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
     """A card whose face was read never becomes a card of a later round (I09)."""
-    unseen = next((c for c in state.conditions if c.n == event.n and conditions.is_extra(state, c.n)), None)
+    unseen = conditions.surplus(state, event.n)
     turned_up = (conditions.resolved(unseen, "automatic"),) if unseen else ()
     code = unseen.code if unseen else _extra_code(state)
     raised = conditions.raised(state, code, {"n": str(event.n), "seen": "yes"}, "next")
@@ -243,8 +243,8 @@ def unseen_in_turn(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
     round_ = round_of(state)
     if state.phase is Phase.CLOSING and event.out_at < _closed_at(round_):
         return _before_time(state, event.n, seen=False)
-    if round_.next is None:
-        return extra_unseen(state, event)
+    if round_.next is None or (shoe_of(state).aside is not None and not round_.numbers):
+        return extra_unseen(state, event)  # nothing is to be drawn: the card set aside is the first
     pending = len(shoe_of(state).unread) + (event.n not in shoe_of(state).unread)
     if pending > state.procedure.max_pending and not conditions.find(state, "I02"):
         return conditions.raised(state, "I02", {"slot": round_.next})

@@ -30,7 +30,7 @@ def _void(state: State, reason: str, by: tuple[str, ...], then: Phase | None = N
     round_, shoe = state.round, shoe_of(state)
     if round_ is None:
         raise Refused("no_round")
-    waiting = (w.n for w in shoe.waiting if w.n != shoe.aside and not conditions.is_extra(state, w.n))
+    waiting = (w.n for w in shoe.waiting if w.n != shoe.aside and not conditions.surplus(state, w.n))
     numbers = (*round_.numbers, *waiting)
     cut = cut_by_void(state)
     for fact in cut:

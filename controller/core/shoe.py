@@ -37,7 +37,7 @@ def has_begun(state: State) -> bool:
     if round_ is None:
         return False
     shoe = shoe_of(state)
-    out = any(waiting.n != shoe.aside and not conditions.is_extra(state, waiting.n) for waiting in shoe.waiting)
+    out = any(waiting.n != shoe.aside and not conditions.surplus(state, waiting.n) for waiting in shoe.waiting)
     return bool(round_.numbers) or out or any(conditions.find(state, code) for code in ("I01", "I06"))
 
 

@@ -133,7 +133,8 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
 
 def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
     out = upkeep.moved(state, event)
-    if conditions.cards_held(state) or upkeep.unplaced(state):
+    held = conditions.cards_held(state) and state.phase is not Phase.BETTING  # no hold keeps a betting open (I07)
+    if held or upkeep.unplaced(state):
         return out  # `_follows` places it in its turn
     n = state.shoe.out + 1 if state.shoe else 0
     return (*out, *_place(state, e.CardUnseen(event.at, n, event.at)))
@@ -146,14 +147,17 @@ def _scanned(state: State, event: e.CardScanned) -> tuple[Fact, ...]:
 
 def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:
     """A face is known: the number it belongs to, and whether that card may have its place now."""
-    shoe, held = state.shoe, conditions.cards_held(state)
+    shoe = state.shoe
     assert shoe is not None
+    held = conditions.cards_held(state) and state.phase is not Phase.BETTING  # no hold keeps a betting open (I07)
     if not (held or shoe.waiting or shoe.unread or state.procedure.sensors):  # one scan is one card: the next number
         return _place(state, e.CardKnown(at, len(shoe.fates) + 1, at, card, read))
     numbered = upkeep.numbered(state, at)
     if numbered is None:
         return upkeep.duplicate(state)
     n, out_at = numbered
+    if conditions.surplus(state, n):  # turned up: whatever holds, it is seen now
+        return dealing.extra_known(state, e.CardKnown(at, n, out_at, card, read))
     waits = held or any(waiting.n < n for waiting in upkeep.unplaced(state))
     if n > shoe.out and waits:
         return (f.CardOut(n, at), f.CardRead(n, card, read))

@@ -5,7 +5,7 @@ from . import facts as f
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
 from .shoe import after_round, has_begun, shoe_of
-from .state import Condition, Fate, Shoe, State, Waiting
+from .state import Condition, Fate, State, Waiting
 
 MILLISECOND = 1_000_000
 NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEALING})
@@ -21,13 +21,11 @@ def moved(state: State, event: events.CardMoved) -> tuple[Fact, ...]:
 def numbered(state: State, at: int) -> tuple[int, int] | None:
     """The number of the card that is read at `at`, and when it left; None: it is no new card (I04)."""
     shoe = shoe_of(state)
-    if shoe.aside is not None and state.phase is Phase.CLOSING:
-        return shoe.aside, at  # it is drawn when it is turned up
     if shoe.unread:
         n = shoe.unread[0]
         return n, next((waiting.at for waiting in shoe.waiting if waiting.n == n), at)
-    if shoe.aside is not None and state.phase in (Phase.READY, Phase.BETTING):
-        return shoe.aside, at
+    if shoe.aside is not None and state.phase in (Phase.READY, Phase.BETTING, Phase.CLOSING):
+        return shoe.aside, at  # it is drawn when it is turned up
     return None if state.procedure.sensors else (shoe.out + 1, at)
 
 
@@ -41,6 +39,12 @@ def unplaced(state: State) -> list[Waiting]:
     """The cards that wait for their place and for nothing else: none is set aside, or for people to decide."""
     shoe = shoe_of(state)
     return [w for w in shoe.waiting if w.n != shoe.aside and not conditions.about(state, w.n)] if shoe.waiting else []
+
+
+def in_sequence(state: State) -> list[Waiting]:
+    """The cards that wait and may still have a place in the round: none is set aside, none is one too many."""
+    shoe = shoe_of(state)
+    return [w for w in shoe.waiting if w.n != shoe.aside and not conditions.surplus(state, w.n)]
 
 
 def how_read(state: State) -> str:
@@ -62,7 +66,7 @@ def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
     failed = f.ScanFailed(event.raw)
     if not _awaits_card(state) or conditions.find(state, "I01") or conditions.find(state, "I02"):
         return (failed,)
-    pending = pending_unread(shoe_of(state))
+    pending = pending_unread(state)
     if state.procedure.sensors and not pending:
         return (failed,)
     return (failed, *conditions.raised(state, "I01", _which(state, pending)))
@@ -73,12 +77,14 @@ def unknown(state: State, event: events.CodeUnknown) -> tuple[Fact, ...]:
     failed = f.ScanFailed(event.raw)
     if state.shoe is None or state.phase is Phase.UNLOADING or conditions.find(state, "I06"):
         return (failed,)
-    pending = pending_unread(state.shoe)
+    pending = pending_unread(state)
     return (failed, *conditions.raised(state, "I06", _which(state, pending)))
 
 
-def pending_unread(shoe: Shoe) -> list[int]:
-    return [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING]
+def pending_unread(state: State) -> list[int]:
+    """The cards that must be read: neither burned, nor ones too many."""
+    shoe = shoe_of(state)
+    return [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING and not conditions.surplus(state, n)]
 
 
 def _awaits_card(state: State) -> bool:
@@ -103,7 +109,7 @@ def _which(state: State, pending: list[int]) -> dict[str, str]:
 
 def not_read(state: State) -> tuple[Fact, ...]:
     """The window of the oldest movement without a scan is over (I01); with others behind it, I02."""
-    pending = pending_unread(shoe_of(state)) if state.shoe else []
+    pending = pending_unread(state) if state.shoe else []
     spent = f.TimerSpent(Timer.READ)
     if not pending or not _awaits_card(state):
         return (spent,)
@@ -131,7 +137,7 @@ def arm(state: State, at: int) -> tuple[Fact, ...]:
 
 def _needs_window(state: State) -> bool:
     misread = conditions.find(state, "I01") or conditions.find(state, "I02")
-    return state.procedure.sensors and not misread and _awaits_card(state) and bool(pending_unread(shoe_of(state)))
+    return state.procedure.sensors and not misread and _awaits_card(state) and bool(pending_unread(state))
 
 
 def _is_empty(state: State) -> bool:
@@ -149,10 +155,10 @@ def next_to_place(state: State, at: int) -> events.CardKnown | events.CardUnseen
     if shoe is None or conditions.cards_held(state):
         return None
     waiting, passed = next(iter(unplaced(state)), None), shoe.cut_passed
-    if passed is not None and (waiting is None or waiting.n > passed.n_before):
+    if passed is not None and not any(w.n <= passed.n_before for w in in_sequence(state)):
         return events.CutCardPlaced(at, passed.via, passed.n_before)
-    if waiting is None or (shoe.aside is not None and state.phase is Phase.CLOSING):
-        return None  # the card set aside is this round's first
+    if waiting is None:
+        return None
     card = shoe.face(waiting.n)
     if card is None:
         return events.CardUnseen(at, waiting.n, waiting.at)

@@ -414,6 +414,9 @@ class Script(NamedTuple):
     settings: tuple[str, ...]
     steps: tuple[Step, ...]
 
+    def __str__(self) -> str:
+        return f"{self.file}: {self.title}"
+
 
 class _Part(NamedTuple):
     title: str
@@ -495,6 +498,11 @@ def check(script: Script, observer: Observer | None = None) -> None:
             _play(table, step)
         except Mismatch as wrong:
             story += [f"           {each.line()}" for each in public(tuple(table.told[before:]))]
-            raise Mismatch("\n".join([f"{script.file}: {script.title}", *story, "", str(wrong)])) from None
+            raise Mismatch("\n".join([str(script), *story, "", str(wrong)])) from None
         story += [f"           {each.line(BRIEF)}" for each in public(tuple(table.told[before:]))]
     assert fold(State(), tuple(table.told)) == table.state, "what was told makes the table that there is"
+
+
+SCRIPTS = [
+    script for path in sorted(Path(__file__).parent.glob("*.txt")) if path.stem != "README" for script in read(path)
+]

@@ -1,14 +1,9 @@
 """Whole rounds as text: every script of this directory through one `check` (README.txt says how to read them)."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.table.driver import Mismatch
-from tests.table.language import Script, check, read
-
-FILES = [path for path in sorted(Path(__file__).parent.glob("*.txt")) if path.stem != "README"]
-SCRIPTS = [script for path in FILES for script in read(path)]
+from tests.table.language import SCRIPTS, Script, check
 
 
 def params() -> list[object]:
@@ -16,7 +11,7 @@ def params() -> list[object]:
     return [
         pytest.param(
             script,
-            id=f"{script.file}: {script.title}",
+            id=str(script),
             marks=[pytest.mark.xfail(reason=script.defect, strict=True, raises=Mismatch)] if script.defect else [],
         )
         for script in SCRIPTS
