@@ -5,9 +5,11 @@ Boot order (DESIGN 4): configuration, journal, recovery, self-test, UP, and only
 
 import argparse
 import asyncio
+import io
 import logging
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -18,19 +20,22 @@ from .config import ConfigError
 from .control.server import ControlError, ControlServer
 from .core.events import Stopped
 from .keys import KeyFileError
+from .loop import Loop
 from .ports import JournalError
 from .sdnotify import Notifier, watchdog_s
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 5.0  # how often the disk is looked at, and every task where systemd does not ask
+LOOK_S = 5.0  # how often the disk and the loop's progress are looked at, where systemd does not ask sooner
 SELF_TEST_S = 5.0
 GOODBYE_S = 5.0
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+EXIT_FAILED = 1
 EXIT_CONFIG = 78  # EX_CONFIG of sysexits.h: systemd must not restart what only a technician can mend
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit codes: 0 stopped as asked, 1 the program failed (restart it), 2 usage, 78 a technician must act first."""
+    """Exit codes: 0 stopped as asked, 1 it or its disk failed (start it again), 2 usage, 78 a technician must act."""
     options = _parser().parse_args(arguments)
     _log_to_stderr()
     if not __debug__:
@@ -40,13 +45,23 @@ def main(arguments: list[str] | None = None) -> int:
         from . import demo  # noqa: PLC0415 - a live table has no use for it, and starts without it
 
         return demo.main(options)
+    for number in SIGNALS:  # until `serve` has its own: nothing is begun that needs a goodbye
+        signal.signal(number, lambda *_: sys.exit(0))
     try:
         table, control = wiring.build(options.config)
         asyncio.run(serve(table, control, Notifier()))
     except (ConfigError, KeyFileError, wiring.WiringError, JournalError, ControlError) as error:
         log.error("%s", error)  # noqa: TRY400 - the text says what to do; a traceback would hide it
-        return EXIT_CONFIG
+        return EXIT_FAILED if _may_pass(error) else EXIT_CONFIG
+    except Exception:
+        log.critical("the table failed", exc_info=True)  # here, so that each line has its level
+        return EXIT_FAILED
     return 0
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether another start may find the journal well: a full disk, a lock, an I/O error. Damage stays damage."""
+    return isinstance(error, JournalError) and isinstance(error.__cause__, OSError | sqlite3.OperationalError)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _log_to_stderr() -> None:
     """Under systemd each line carries its level, <N>, as sd-daemon(3) has it; UTF-8 whatever the locale."""
-    if isinstance(sys.stderr, object) and hasattr(sys.stderr, "reconfigure"):
+    if isinstance(sys.stderr, io.TextIOWrapper):
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
     handler = logging.StreamHandler()
     handler.setFormatter(
@@ -77,11 +92,12 @@ def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
-class _Levels(logging.Formatter):
-    _PRIORITY = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
+_PRIORITY = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
 
+
+class _Levels(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        mark = f"<{self._PRIORITY.get(record.levelno, 6)}>"
+        mark = f"<{_PRIORITY.get(record.levelno, 6)}>"
         return "\n".join(mark + line for line in super().format(record).splitlines())
 
 
@@ -89,62 +105,67 @@ class _Levels(logging.Formatter):
 
 
 async def serve(table: wiring.Table, control: ControlServer, notifier: Notifier) -> None:
-    """Brings the table up, keeps it until SIGTERM or SIGINT, and lets it say goodbye."""
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    loop = table.recover()
+    """Brings the table up, keeps it until SIGTERM or SIGINT, and lets it say goodbye, at whatever point it is."""
+    tasks = _Tasks()
+    for number in SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, tasks.stop)
     try:
-        tasks = _Tasks()
-        tasks.start("loop", loop.run())
-        for source in table.sources:
-            tasks.start(type(source).__name__, source.run(loop.submit))
-        begun = table.begin()
-        await tasks.unless_one_ends(asyncio.gather(*begun))
-        await tasks.unless_one_ends(self_test(table))
-        loop.watchers.extend(wiring.wakers(table))
-        control.open()
-        tasks.start("control", control.run())
-        notifier.tell("READY=1", f"STATUS=table {table.speaker.table} is up")
-        log.info("table %s is up, generation %s", table.speaker.table, table.journal.generation)
-        for publisher in table.publishers:
-            tasks.start(f"publisher {publisher.name}", publisher.run(table.journal, loop.submit))
-        tasks.start("watchdog", watch(table, tasks, notifier))
-        await tasks.unless_one_ends(stop.wait())
+        tasks.start("table", live(table, control, notifier, tasks))
+        await tasks.over
         notifier.tell("STOPPING=1")
-        await asyncio.wait_for(loop.submit(Stopped(table.clock.now(), "signal")), GOODBYE_S)
-        await tasks.end()
+        await _say_goodbye(table)
     finally:
+        await tasks.end()
         table.journal.close()
 
 
+async def live(table: wiring.Table, control: ControlServer, notifier: Notifier, tasks: "_Tasks") -> None:
+    """The boot order of DESIGN 4, then the watch. Between recovery and `begin` nothing else has its turn."""
+    loop = table.recover()
+    tasks.start("loop", loop.run())
+    for source in table.sources:
+        tasks.start(type(source).__name__, source.run(loop.submit))
+    await asyncio.gather(*table.begin())
+    await self_test(table)
+    loop.watchers.extend(wiring.wakers(table))
+    control.open()
+    tasks.start("control", control.run())
+    notifier.tell("READY=1", f"STATUS=table {table.speaker.table} is up")
+    log.info("table %s is up, generation %s", table.speaker.table, table.journal.generation)
+    for publisher in table.publishers:
+        tasks.start(f"publisher {publisher.name}", publisher.run(table.journal, loop.submit))
+    await watch(table, loop, notifier)
+
+
 class _Tasks:
-    """The tasks of a table. One that ends by itself is a failure of the program, whatever it returned."""
+    """The tasks of a table. One that ends by itself is a failure of the program, whatever it returned.
+
+    `over` ends with the first failure as its error, or well when the table is to stop.
+    """
 
     def __init__(self) -> None:
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[Any]] = []
 
     def start(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
-        self._tasks.append(asyncio.create_task(work, name=name))
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
 
-    def ended(self) -> list[str]:
-        return [task.get_name() for task in self._tasks if task.done()]
+    def stop(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
 
-    async def unless_one_ends(self, wanted: Any) -> None:  # noqa: ANN401 - any awaitable
-        """Waits for `wanted`, but not beyond the end of a task: its error is raised here."""
-        goal = asyncio.ensure_future(wanted)
-        try:
-            await asyncio.wait({goal, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
-            for task in self._tasks:
-                if task.done():
-                    task.result()
-                    raise RuntimeError(f"{task.get_name()} ended by itself")
-            goal.result()
-        finally:
-            goal.cancel()
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if not self.over.done():
+            self.over.set_exception(error or RuntimeError(f"{task.get_name()} ended by itself"))
+        elif error is not None:
+            log.error("%s failed as the table ended", task.get_name(), exc_info=error)
 
     async def end(self) -> None:
         """The publishers first: they say goodbye; the loop last, for it answers them."""
+        self.stop()
         for task in reversed(self._tasks):
             task.cancel()
             await asyncio.wait({task}, timeout=GOODBYE_S)
@@ -152,28 +173,41 @@ class _Tasks:
 
 async def self_test(table: wiring.Table) -> None:
     """What must be known before the table says that it is up. A device that is absent is a fault, not a stop."""
-    tried = [source.tried.wait() for source in table.sources if hasattr(source, "tried")]
-    await asyncio.wait_for(asyncio.gather(*tried), SELF_TEST_S)
-    if not table.journal.alive:
-        raise JournalError("the journal's writer did not start: restart the program")
+    try:
+        async with asyncio.timeout(SELF_TEST_S):
+            for source in table.sources:
+                if hasattr(source, "tried"):
+                    await source.tried.wait()
+    except TimeoutError:
+        raise RuntimeError(f"not within {SELF_TEST_S:g} s: a device's first answer, good or bad") from None
 
 
-async def watch(table: wiring.Table, tasks: _Tasks, notifier: Notifier) -> None:
-    """Feeds systemd's watchdog from a look at every task, the journal's thread and the loop's progress."""
-    assert table.loop is not None
-    every = watchdog_s()
-    pulse = -1
+async def watch(table: wiring.Table, loop: Loop, notifier: Notifier) -> None:
+    """Feeds systemd's watchdog while the loop moves: a hang ends no task. Looks at the disk as often."""
+    every = min(watchdog_s() or LOOK_S, LOOK_S)
+    before = None
     while True:
-        await asyncio.sleep(min(every or LOOK_S, LOOK_S))
-        if ended := tasks.ended():
-            raise RuntimeError(f"ended by itself: {', '.join(ended)}")
-        stuck = table.loop.busy and table.loop.pulse == pulse
-        pulse = table.loop.pulse
-        if stuck or not table.journal.alive:
-            log.error("the %s makes no progress", "loop" if stuck else "journal's writer")
-            continue
-        notifier.tell("WATCHDOG=1")
-        table.loop.check_disk()
+        if not table.journal.alive:
+            raise RuntimeError("the journal's writer has ended")
+        now = loop.pulse if loop.busy else None
+        if now is not None and now == before:
+            log.error("the loop makes no progress: its disk does not answer")
+        else:
+            notifier.tell("WATCHDOG=1")
+            loop.check_disk()
+        before = now
+        await asyncio.sleep(every)
+
+
+async def _say_goodbye(table: wiring.Table) -> None:
+    """The last fact of a run: the next one knows by it that this one was stopped, and not cut off."""
+    if table.loop is None:
+        return
+    try:
+        async with asyncio.timeout(GOODBYE_S):
+            await table.loop.submit(Stopped(table.clock.now(), "signal"))
+    except TimeoutError:
+        log.error("the disk did not take the last word within %g s", GOODBYE_S)  # noqa: TRY400 - no fault of ours
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The heartbeat: decide, journal, evolve, show. Nothing is visible before it is durable.
 
 One task takes all waiting events, decides each on the state the one before left, commits them once and shows once.
-`submit` only puts an event in line. What the world sees is `state` and `view`: those of the last durable batch.
+`submit` only puts an event in line. What the world sees is `state`, that of the last durable batch, and `view`.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from . import feed
 from .core.conditions import Refused
 from .core.events import Event, FaultGone, FaultSeen
 from .core.facts import Fact, ShoeOpened
+from .core.records import RecordError
 from .core.state import State, evolve
 from .core.table import due, play
 from .core.view import View, of_disk, view
@@ -46,11 +47,18 @@ class _Batch(NamedTuple):
 
 
 def recover(journal: Journal) -> State:
-    """The state that the journal holds: the last saved one, and the facts since. Asks no rule."""
+    """The state that the journal holds: the last saved one, and the facts since. Asks no rule.
+
+    JournalError where it is damaged, or says what this version does not know.
+    """
     saved, bodies = journal.recover()
-    state = State() if saved is None else feed.read_saved(saved)
-    for body in bodies:
-        for fact in feed.read_row(body).facts:
+    try:
+        state = State() if saved is None else feed.read_saved(saved)
+        rows = [feed.read_row(body) for body in bodies]
+    except RecordError as error:
+        raise JournalError(f"this version cannot read the journal: {error}. Start the version that wrote it") from error
+    for row in rows:
+        for fact in row.facts:
             state = evolve(state, fact)
     return state
 
@@ -98,9 +106,9 @@ class Loop:
             batch = self._decide()
             if batch.rows:
                 await self._make_durable(batch.rows)
-                self.state, self._chain, self.view = batch.state, batch.chain, view(batch.state)
+                self.state, self._chain = batch.state, batch.chain
                 self._clock.wake_at(due(self.state))
-                self._show(self.view)
+                self._show(view(self.state))
                 for watcher in self.watchers:
                     watcher(Durable(batch.facts, self.state, self.view))
             for future, outcome in batch.answers:
@@ -196,5 +204,6 @@ class Loop:
     # --- show -------------------------------------------------------------------------------------------
 
     def _show(self, shown: View) -> None:
+        self.view = shown
         for panel in self._panels:
             panel.show(shown)

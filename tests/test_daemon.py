@@ -1,0 +1,524 @@
+"""`tabled` as systemd, the technician and a bad night see it: start, refusals, signals, watchdog, disk (DESIGN 4, 7).
+
+Real processes, each in a folder of its own, on their own storage, scanner (a pty) and control socket.
+"""
+
+import os
+import random
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from controller import feed
+from tests.adapters.test_publisher_mqtt import Authority
+from tests.broker import free_port
+from tests.consumer import Consumer
+from tests.live import FREE_RUNNING, RefusedError, wait_for
+from tests.tabled import Tabled
+
+HERE = Path(__file__).parent
+CONFIG, FAILED, STOPPED = 78, 1, 0
+NOT_YET_OURS = -signal.SIGTERM  # stopped while the interpreter still loads: nothing is begun
+BURN = ("AS", "2S")
+BY_DEALER = {"betting_seconds": 1}
+
+
+@pytest.fixture(scope="session")
+def stuck_sync(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that makes a disk hang; preloaded."""
+    library = tmp_path_factory.mktemp("shim") / "stuck_sync.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, HERE / "stuck_sync.c", "-ldl"], check=True)
+    return library
+
+
+class Disk:
+    """A disk that can hang."""
+
+    def __init__(self, library: Path, folder: Path) -> None:
+        self._mark = folder / "disk-hangs"
+        self.env = {"LD_PRELOAD": str(library), "STUCK_SYNC": str(self._mark)}
+
+    def hangs(self) -> None:
+        self._mark.touch()
+
+    def works(self) -> None:
+        self._mark.unlink()
+
+
+@pytest.fixture
+def disk(stuck_sync: Path, tmp_path: Path) -> Disk:
+    return Disk(stuck_sync, tmp_path)
+
+
+def consumed(table: Tabled) -> Consumer:
+    """What the casino has of the feed: every message, in order, signed, no gap."""
+    return Consumer().take((table.folder / "feed.jsonl").read_bytes().splitlines())
+
+
+def panel(table: Tabled) -> str:
+    prompt = table.status()["prompt"]
+    return " / ".join([prompt["strip"], prompt["headline"], *prompt["lines"]])
+
+
+def codes(table: Tabled) -> list[str]:
+    return [condition["code"] for condition in table.status()["conditions"]]
+
+
+# --- start ------------------------------------------------------------------------------------------------
+
+
+def test_up_is_said_after_recovery_and_self_test_and_before_the_network(tmp_path: Path) -> None:
+    """In the order of its system calls: folder, journal, first rows durable, scanner read, socket, READY, network."""
+    port = free_port()
+    casino = {"primary": "mqtt", "receipt": "broker", "mqtt": {"host": "127.0.0.1", "port": port}}
+    trace = tmp_path / "trace"
+    calls = "flock,fdatasync,bind,sendto,connect,ioctl,openat"
+    through = ("strace", "-f", "-o", str(trace), "-e", f"trace={calls}", "-s", "200")
+    with Tabled(tmp_path / "table", casino=casino, through=through) as table:
+        told = lambda: f"htons({port})" in trace.read_text()  # noqa: E731 - a name for the wait
+        wait_for(told, "the first try to connect")
+        subprocess.run(["pkill", "-TERM", "-P", str(table.pid)], check=True)
+        table.ended()
+    lines = trace.read_text().splitlines()
+    steps = {
+        "the folder is ours": lambda line: "flock(" in line and "LOCK_EX" in line,
+        "the first rows are durable": lambda line: "fdatasync(" in line,
+        "the scanner's old bytes are dropped": lambda line: "TCFLSH" in line,
+        "the socket is there": lambda line: "bind(" in line and "control.sock" in line,
+        "up": lambda line: "READY=1" in line,
+        "the network": lambda line: "connect(" in line and f"htons({port})" in line,
+    }
+    at = {name: next(i for i, line in enumerate(lines) if true(line)) for name, true in steps.items()}
+    assert [*sorted(at, key=lambda name: at[name])] == [*steps]
+
+
+def test_a_clean_run_says_nothing_strange(tmp_path: Path) -> None:
+    with Tabled(tmp_path, procedure=FREE_RUNNING) as table:
+        table.call("shoe.load")
+        table.scan(*BURN, "8H", "2D", "KS", "3C")
+        wait_for(lambda: table.status()["counted"] == 1, "a round")
+        assert table.stop() == STOPPED
+    lines = table.said().splitlines()
+    known = (
+        r"WARNING \S+table.key: made a new table key, [0-9a-f]{16}\. Give its public key to the casino: \S{43}",
+        r"INFO table BAC-07 is up, generation [0-9a-f]{8}-[0-9a-f]{8}",
+        r"INFO control: shoe.load by - \(-\), uid \d+, pid \d+",
+    )
+    assert all(re.fullmatch("|".join(known), line) for line in lines), lines
+    assert table.words[0] == "READY=1" and "STOPPING=1" in table.words
+    consumer = consumed(table)
+    assert [data["clean"] for data in consumer.data("table.started")] == [True]
+    assert len(consumer.data("table.stopped")) == 1, "its last word went out too"
+
+
+def test_a_stop_is_told_from_a_power_cut(tmp_path: Path) -> None:
+    with Tabled(tmp_path) as table:
+        assert table.stop() == STOPPED
+        table.start()
+        table.kill()
+        table.start()
+        assert table.stop() == STOPPED
+    started = consumed(table).data("table.started")
+    assert [data["clean"] for data in started] == [True, True, False]
+    assert not table.socket.exists()
+
+
+def test_after_ten_kills_while_it_starts_it_recovers(tmp_path: Path) -> None:
+    """Bug report 62: a crash at each of ten starts, then it is up with what it knew. The seed is told on failure."""
+    seed = random.SystemRandom().getrandbits(32)
+    chance = random.Random(seed)
+    with Tabled(tmp_path, procedure=FREE_RUNNING) as table:
+        table.call("shoe.load")
+        table.scan(*BURN, "8H", "2D")
+        wait_for(lambda: len(table.status()["slots"]) == 2, "two cards")
+        before = table.status()
+        table.kill()
+        for _ in range(10):
+            table.launch()
+            time.sleep(chance.uniform(0, 0.6))
+            table.kill()
+        table.start()
+        after = table.status()
+        assert after["slots"] == before["slots"], f"seed {seed}"
+        assert codes(table) == ["I35"], f"seed {seed}"
+        wait_for(lambda: not after["backlog"]["file"] or not table.status()["backlog"]["file"], "the feed's end")
+    numbers = [message["seqno"] for message in consumed(table).messages]
+    assert numbers == [*range(1, len(numbers) + 1)], f"seed {seed}"
+
+
+# --- what only a technician can mend ------------------------------------------------------------------------
+
+
+def refused(table: Tabled, *words: str, code: int = CONFIG) -> str:
+    """It ends by itself with this code, says all these words and never that it is up."""
+    ended, log = table.run()
+    assert (ended, table.said_up) == (code, False), log
+    for word in words:
+        assert word in log, log
+    assert "Traceback" not in log, log
+    return log
+
+
+def test_every_error_of_the_configuration_has_its_place(tmp_path: Path) -> None:
+    table = Tabled(tmp_path)
+    table.config.write_text(
+        "table: {id: 007}\n"
+        "profile: seeds-commission\n"
+        "procedure:\n"
+        "  beting_seconds: 15\n"
+        "  confirm_result: no\n"
+        "casino:\n"
+        "  primary: mqtt\n"
+    )
+    with closing(table):
+        log = refused(table)
+    lines = [line for line in log.splitlines() if str(table.config) in line]
+    places = {re.search(r"table\.yaml:(\d+:\d+): ", line)[1] for line in lines}  # type: ignore[index]
+    assert {place.split(":")[0] for place in places} == {"1", "4", "5", "7"}, log
+    assert "betting_seconds" in log, "an unknown key comes with a suggestion"
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"profile": "seeds-nowhere"}, ("seeds-nowhere", "seeds-commission")),
+        ({"storage": {"path": "/nowhere/at/all", "allow_volatile": True}}, ("/nowhere/at/all",)),
+        ({"control": {"socket": "/nowhere/at/all.sock"}}, ("/nowhere/at/all.sock", "control.socket")),
+        ({"lamps": {"driver": "gpio", "timer": [5], "red": 26}}, ("lamps.driver: gpio", "none")),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_the_configuration_names_must_be_there(
+    tmp_path: Path, sections: dict[str, object], words: tuple[str, ...]
+) -> None:
+    with closing(Tabled(tmp_path, **sections)) as table:
+        refused(table, *words)
+
+
+def test_there_must_be_a_configuration(tmp_path: Path) -> None:
+    table = Tabled(tmp_path)
+    table.config.unlink()
+    with closing(table):
+        refused(table, f"{table.config}: cannot be read: No such file or directory")
+
+
+@pytest.mark.parametrize(("mode", "word"), [(0o644, "chmod 600"), (None, "No such file")])
+def test_a_password_is_for_the_table_alone(tmp_path: Path, mode: int | None, word: str) -> None:
+    secret = tmp_path / "password"
+    if mode is not None:
+        secret.write_text("hunter2\n")
+        secret.chmod(mode)
+    mqtt = {"host": "127.0.0.1", "port": free_port(), "username": "table", "password_file": str(secret)}
+    with closing(Tabled(tmp_path, casino={"primary": "mqtt", "mqtt": mqtt})) as table:
+        log = refused(table, str(secret), word)
+    assert "hunter2" not in log
+
+
+def test_a_key_that_others_may_read_signs_nothing(tmp_path: Path) -> None:
+    with Tabled(tmp_path) as table:
+        assert table.stop() == STOPPED
+        key = tmp_path / "state" / "table.key"
+        key.chmod(0o640)
+        refused(table, str(key), "chmod 600")
+
+
+def test_storage_that_forgets_is_refused(tmp_path: Path) -> None:
+    """Bug report 57. /dev/shm is a tmpfs on every Debian and Raspberry Pi OS."""
+    folder = Path("/dev/shm") / f"tabled-{os.getpid()}"
+    folder.mkdir()
+    try:
+        with closing(Tabled(tmp_path, storage={"path": str(folder)})) as table:
+            refused(table, "tmpfs", "allow_volatile")
+            assert [path.name for path in folder.iterdir()] in ([], ["table.key"]), "no journal is begun there"
+    finally:
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+
+
+def test_a_second_daemon_on_the_same_storage_goes_away(tmp_path: Path) -> None:
+    with Tabled(tmp_path / "one") as table, closing(Tabled(tmp_path / "two")) as other:
+        other.change(storage={"path": str(tmp_path / "one" / "state"), "allow_volatile": True})
+        refused(other, f"is in use by process {table.pid}", "stop it first")
+        assert table.call("ping")["table"] == "BAC-07"
+
+
+def test_a_second_daemon_on_the_same_socket_goes_away(tmp_path: Path) -> None:
+    with Tabled(tmp_path / "one") as table, closing(Tabled(tmp_path / "two")) as other:
+        other.change(control={"socket": str(table.socket)})
+        refused(other, str(table.socket), "another table answers there")
+        assert table.call("ping")["table"] == "BAC-07"
+        assert table.socket.exists()
+
+
+def _database(table: Tabled) -> Path:
+    return table.folder / "state" / "journal.db"
+
+
+def _edit(table: Tabled, *statements: tuple[str, tuple[object, ...]]) -> None:
+    """Writes into the journal as no program of ours can."""
+    with closing(sqlite3.connect(_database(table))) as db:
+        for name in ("row_update", "message_update"):
+            db.execute(f"DROP TRIGGER {name}")
+        for statement, values in statements:
+            db.execute(statement, values)
+        db.commit()
+
+
+def _dealt(table: Tabled) -> None:
+    """A shoe with some cards, then a power cut."""
+    table.start()
+    table.call("shoe.load")
+    table.scan(*BURN, "8H", "2D")
+    wait_for(lambda: len(table.status()["slots"]) == 2, "two cards")
+    table.kill()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE row SET body = CAST(replace(CAST(body AS TEXT), '8H', '9H') AS BLOB)",
+        "UPDATE message SET data = CAST(replace(CAST(data AS TEXT), '8H', '9H') AS BLOB)",
+        "UPDATE row SET saved = CAST(saved || ' ' AS BLOB) WHERE saved IS NOT NULL",
+    ],
+    ids=["row", "message", "saved"],
+)
+def test_a_journal_that_was_changed_is_not_gone_on_with(tmp_path: Path, edit: str) -> None:
+    """A restart would find the same: the table stays down, and the log says what to keep and what to move away."""
+    with closing(Tabled(tmp_path, procedure=FREE_RUNNING)) as table:
+        _dealt(table)
+        _edit(table, (edit, ()))
+        refused(table, "does not match its hash", "tablectl journal verify", "begins a new generation")
+        for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+            (tmp_path / "state" / name).unlink(missing_ok=True)
+        table.start()
+        assert table.status()["phase"] == "closed", "as it said"
+
+
+def test_a_byte_that_the_medium_lost_is_found(tmp_path: Path) -> None:
+    """In the file itself, behind SQLite's back: the last row's page."""
+    with closing(Tabled(tmp_path, procedure=FREE_RUNNING)) as table:
+        _dealt(table)
+        with closing(sqlite3.connect(_database(table))) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            (body,) = db.execute("SELECT body FROM row ORDER BY id DESC LIMIT 1").fetchone()
+        data = bytearray(_database(table).read_bytes())
+        at = data.index(bytes(body)) + len(body) // 2
+        data[at] ^= 1
+        with _database(table).open("r+b") as file:  # the same file: a new one would be a copy, and known for one
+            file.write(data)
+        refused(table, "does not match its hash", "tablectl journal verify")
+
+
+def test_a_journal_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    with closing(Tabled(tmp_path, procedure=FREE_RUNNING)) as table:
+        _dealt(table)
+        with closing(sqlite3.connect(_database(table))) as db:
+            number, previous = db.execute("SELECT id, hash FROM row ORDER BY id DESC LIMIT 1").fetchone()
+            body = b'{"wall":0,"synchronised":true,"event":{"t":"Elapsed","at":0},"facts":[{"t":"OfTomorrow"}]}'
+            row = (number + 1, previous, body, None, feed.row_hash(previous, body, [], None))
+            db.execute("INSERT INTO row VALUES (?, ?, ?, ?, ?)", row)
+            db.commit()
+        before = sha256(_database(table).read_bytes()).digest()
+        refused(table, "OfTomorrow", "the version that wrote it")
+        assert sha256(_database(table).read_bytes()).digest() == before
+
+
+def test_optimised_python_is_refused(tmp_path: Path) -> None:
+    with closing(Tabled(tmp_path, python=["-O"])) as table:
+        refused(table, "assertions are off")
+    with closing(Tabled(tmp_path, env={"PYTHONOPTIMIZE": "1"})) as table:
+        refused(table, "assertions are off")
+
+
+def test_a_word_that_it_does_not_know_is_usage(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "controller", "--confg", "x"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, "usage: tabled" in ended.stderr) == (2, True)
+
+
+# --- devices ------------------------------------------------------------------------------------------------
+
+
+def test_a_scanner_may_come_after_the_start(tmp_path: Path) -> None:
+    """I40: up all the same, the panel says why no card is taken, and the plug is all it needs (bug report 28)."""
+    plug = tmp_path / "by-id"
+    with closing(Tabled(tmp_path, procedure=FREE_RUNNING)) as table:
+        port = os.ttyname(table._slave)
+        table.change(scanner={"driver": "serial", "port": str(plug)})
+        table.start()
+        assert codes(table) == ["I40"]
+        assert "SIN ESCÁNER" in panel(table)
+        plug.symlink_to(port)
+        wait_for(lambda: not codes(table), "the scanner")
+        table.call("shoe.load")
+        table.scan(*BURN)
+        wait_for(lambda: table.status()["phase"] == "ready", "the burn")
+
+
+# --- SIGTERM ------------------------------------------------------------------------------------------------
+
+
+def _stopped_at(tmp_path: Path, times: int) -> None:
+    seed = random.SystemRandom().getrandbits(32)
+    chance = random.Random(seed)
+    with closing(Tabled(tmp_path)) as table:
+        for number in range(times):
+            table.launch()
+            time.sleep(chance.uniform(0.0, 0.7) if number else 0.0)
+            table.terminate()
+            code = table.ended()
+            told = f"seed {seed}, stop {number}: {table.said()}"
+            assert code == STOPPED or (code == NOT_YET_OURS and not table.words), told
+            assert "Traceback" not in table.said(), told
+        table.start()
+        assert table.stop() == STOPPED
+    consumer = consumed(table)
+    started, stopped = consumer.data("table.started"), consumer.data("table.stopped")
+    assert len(started) == len(stopped) and all(data["clean"] for data in started), f"seed {seed}"
+    assert consumer.messages[0]["type"] == "baccarat.journal.opened.v1", f"seed {seed}"
+
+
+def test_stopped_at_any_moment_of_its_start_it_ends_at_once(tmp_path: Path) -> None:
+    _stopped_at(tmp_path, 10)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_stopped_two_hundred_times_at_any_moment_of_its_start(tmp_path: Path) -> None:
+    _stopped_at(tmp_path, 200)
+
+
+@contextmanager
+def _deaf() -> Iterator[int]:
+    """A port that takes connections and never answers."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen(8)
+        yield sock.getsockname()[1]
+
+
+@contextmanager
+def _closed() -> Iterator[int]:
+    yield free_port()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("peer", [_deaf, _closed])
+def test_it_stops_while_no_broker_answers(
+    tmp_path: Path, peer: Callable[[], AbstractContextManager[int]], tls: bool
+) -> None:
+    authority = Authority(tmp_path)
+    with peer() as port:
+        mqtt = {"host": "127.0.0.1", "port": port} | ({"tls": {"ca": str(authority.ca)}} if tls else {})
+        with Tabled(tmp_path / "table", casino={"primary": "mqtt", "mqtt": mqtt}) as table:
+            time.sleep(0.2)
+            assert table.stop() == STOPPED
+    assert "STOPPING=1" in table.words and "Traceback" not in table.said()
+
+
+def test_it_stops_while_its_first_rows_wait_for_the_disk(tmp_path: Path, disk: Disk) -> None:
+    """Not up yet, told to stop: it says so at once, and ends when the disk has answered."""
+    with closing(Tabled(tmp_path / "table", env=disk.env)) as table:
+        table.start()
+        assert table.stop() == STOPPED
+        disk.hangs()
+        table.launch()
+        wait_for(lambda: table.is_there and _in_a_commit(table), "the first commit")
+        table.terminate()
+        wait_for(lambda: "STOPPING=1" in table.words, "STOPPING=1")
+        disk.works()
+        assert table.ended() == STOPPED
+        assert not table.said_up and "Traceback" not in table.said()
+
+
+def _in_a_commit(table: Tabled) -> bool:
+    """The writer thread exists and the scanner's port is open: only then the first rows are in line."""
+    tasks = Path(f"/proc/{table.pid}/task")
+    names = [(task / "comm").read_text().strip() for task in tasks.iterdir()]
+    fds = Path(f"/proc/{table.pid}/fd")
+    return len(names) > 1 and any("/pts/" in str(fd.readlink()) for fd in fds.iterdir())
+
+
+# --- the watchdog -------------------------------------------------------------------------------------------
+
+
+def _fed(table: Tabled) -> int:
+    return table.words.count("WATCHDOG=1")
+
+
+def test_the_watchdog_is_fed_while_the_loop_moves(tmp_path: Path, disk: Disk) -> None:
+    """A disk that hangs feeds nobody, and says so at every look; when it answers, the table is as it was."""
+    env = disk.env | {"WATCHDOG_USEC": "600000"}
+    with Tabled(tmp_path / "table", env=env, procedure=FREE_RUNNING) as table:
+        table.call("shoe.load")
+        table.scan(*BURN)
+        wait_for(lambda: table.status()["phase"] == "ready", "the burn")
+        fed = _fed(table)
+        wait_for(lambda: _fed(table) > fed + 2, "an idle table to feed it")
+        assert "no progress" not in table.said()
+        disk.hangs()
+        table.scan("8H")
+        stuck = lambda: table.said().count("the loop makes no progress")  # noqa: E731 - a name for the wait
+        wait_for(stuck, "the first look that finds it stuck")
+        fed = _fed(table)
+        seen = stuck()
+        wait_for(lambda: stuck() >= seen + 3, "three looks more")
+        assert _fed(table) == fed, "nobody is told that all is well"
+        wait_for(lambda: "ESPERE" in panel(table), "the panel to say it")
+        assert table.status()["slots"] == {}, "what is not on the disk is not shown"
+        disk.works()
+        wait_for(lambda: table.status()["slots"] == {"P1": "8H"}, "the card")
+        wait_for(lambda: _fed(table) > fed, "the watchdog to be fed again")
+        assert table.stop() == STOPPED
+
+
+def test_without_a_watchdog_none_is_in_a_hurry(tmp_path: Path) -> None:
+    """WATCHDOG_PID names another process: its limit is not ours."""
+    with Tabled(tmp_path, env={"WATCHDOG_USEC": "30000", "WATCHDOG_PID": "1"}) as table:
+        time.sleep(0.3)
+        assert _fed(table) <= 1
+
+
+# --- the environment ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"LC_ALL": "", "LANG": "es_ES.ISO-8859-1"},
+    ],
+    ids=["C", "C without UTF-8", "ISO-8859-1"],
+)
+def test_the_locale_changes_nothing(tmp_path: Path, env: dict[str, str]) -> None:
+    """Bug report 64."""
+    with Tabled(tmp_path, env=env) as table:
+        with pytest.raises(RefusedError) as told:
+            table.call("round.void", reason="Señal perdida ♠", by=["a", "b"])
+        assert "Señal perdida ♠" in table.said()
+        assert told.value.args[0]["data"]["key"] == "not_now"
+        assert table.stop() == STOPPED
+    assert "Traceback" not in table.said()
+
+
+def test_under_systemd_each_line_has_its_level(tmp_path: Path) -> None:
+    env = {"JOURNAL_STREAM": "8:1"}
+    with closing(Tabled(tmp_path, env=env)) as table:
+        table.change(lamp={}, beting={})
+        _, log = table.run()
+        assert len(log.splitlines()) > 1 and all(line.startswith("<3>") for line in log.splitlines()), log
+    with Tabled(tmp_path / "well", env=env) as table:
+        assert table.stop() == STOPPED
+    assert {line[:3] for line in table.said().splitlines()} == {"<4>", "<6>"}
