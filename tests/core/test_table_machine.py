@@ -21,10 +21,10 @@ from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Opens, 
 from controller.core.shoe import counts
 from controller.core.state import State
 from controller.core.view import Text
-from tests.core.test_table import SCRIPTS
 from tests.core.watch import WORDS, Watch
 from tests.profiles import CLASSIC, COMMISSION, NO_COMMISSION
 from tests.table.driver import SECOND, Table
+from tests.table.language import SCRIPTS
 
 BOTH = ("dealer", "pit")
 FEW = tuple(Card.parse(name) for name in ("AS", "2D", "3H", "4C", "5S", "6D", "7H", "8C", "9S", "TD", "KH"))

@@ -141,8 +141,8 @@ class Watch:
         shoe = before.shoe
         assert shoe is not None
         cut = shoe.cut_passed.n_before if fact.reason == "cut_card" and shoe.cut_passed else shoe.out
-        waiting = [w.n for w in shoe.waiting if w.n <= cut and w.n != shoe.aside]
-        return [n for n in waiting if not conditions.is_extra(before, n)]
+        extra = {c.detail["n"] for c in before.conditions if c.code in ("I09", "I11")}
+        return [w.n for w in shoe.waiting if w.n <= cut and w.n != shoe.aside and str(w.n) not in extra]
 
     def _closes(self, shoe: Shoe, fact: f.ShoeClosed) -> None:
         """B11: burned + dealt + left = cards loaded, unless two people took the count as it is (I49)."""
