@@ -1,0 +1,181 @@
+"""What docs/technician.md shows of `tablectl`, played again at a real table: a page that is out of date fails.
+
+A `console` block holds commands and what they print. Between the blocks, comments that no reader sees tell what happens
+at the table: `<!-- story: scan 9H 2S -->` (`Stage` has the words). Names of files stand for those of the test's table,
+and what differs each time (keys, hashes, times) is compared by its form.
+"""
+
+import io
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from controller.cli import main, tablectl
+from tests.live import LiveTable, wait_for
+from tests.pages import ROOT, page
+
+GUIDE = page("docs/technician.md")
+
+STEP = re.compile(r"^<!-- story: (?P<story>[^\n]+) -->$|^```console\n(?P<console>.*?)^```$", re.MULTILINE | re.DOTALL)
+FORMS = (
+    (r"\b[0-9a-f]{8}-[0-9a-f]{8}\b", "<generation>"),
+    (r"\b[0-9a-f]{64}\b", "<hash>"),
+    (r"\b[0-9a-f]{16}\b", "<keyid>"),
+    (r"(?<![\w-])[\w-]{43}(?![\w-])", "<key>"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "<time>"),
+    (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "<time>"),
+    (r"\bversion \d\S+", "version <version>"),
+)
+
+
+def form(text: str) -> str:
+    """The text with what differs each time replaced by what it is."""
+    for pattern, name in FORMS:
+        text = re.sub(pattern, name, text)
+    return text
+
+
+class Stage:
+    """A table in a folder, and the page's own names for what lies in it. Public methods are the words of the story."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "state").mkdir()
+        self.folder = folder
+        feed = {"primary": "file", "file": {"path": str(folder / "state/feed.jsonl")}}
+        self.table = LiveTable(folder, casino=feed, procedure={"betting_seconds": 1})
+        self.names = {
+            str(self.table.config): "/etc/baccarat-table/table.yaml",
+            str(self.table.socket): "/run/baccarat-table/control.sock",
+            str(folder / "state"): "/var/lib/baccarat-table",
+        }
+        self.code = 0
+        self.members: set[str] = set()
+        self._monitored = ""
+        monkeypatch.delenv("BACCARAT_SOCKET", raising=False)
+        monkeypatch.setattr(tablectl, "DEFAULT_CONFIG", self.table.config)
+        monkeypatch.setattr(tablectl, "DEFAULT_SOCKET", str(self.table.socket))
+
+    def file(self, name: str) -> None:
+        """The next block is this file's content."""
+        behind = GUIDE.text.partition(f"<!-- story: file {name} -->\n")[2]
+        (self.folder / name).write_text(re.findall(r"^```\w+\n(.*?)^```$", behind, re.MULTILINE | re.DOTALL)[0])
+        self.names[str(self.folder / name)] = name
+
+    def start(self) -> None:
+        self.table.start()
+        wait_for(lambda: self.table.status()["link"]["up"], "the feed's file")
+        self._settle()
+        self.members = set(self.table.status())
+
+    def stop(self) -> None:
+        assert self.table.stop() == 0
+
+    def scan(self, *codes: str) -> None:
+        self.table.scan(*codes)
+
+    def until(self, phase: str, *words: str) -> None:
+        """Waits for this phase with these words on the panel."""
+        wait_for(lambda: self._shows(phase, " ".join(words)), f"{phase} {' '.join(words)}")
+        self._settle()
+
+    def _shows(self, phase: str, words: str) -> bool:
+        told = self.table.status()
+        shown = " ".join([told["prompt"]["headline"], *told["prompt"]["lines"]])
+        return told["phase"] == phase and words in shown
+
+    def _settle(self) -> None:
+        wait_for(lambda: self.table.status()["backlog"] == {"file": 0}, "every message in the feed's file")
+
+    def rest(self) -> None:
+        """Long enough for a CONFIRM to be meant (0.7 s); longer is no harm."""
+        time.sleep(0.8)
+        self._settle()
+
+    def meanwhile(self, button: str) -> None:
+        """What the next block's monitor sees: this button."""
+        command = [sys.executable, "-m", "controller.cli", "--socket", str(self.table.socket), "monitor"]
+        lines: list[str] = []
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as monitor:
+            assert monitor.stdout is not None
+            reader = threading.Thread(target=lines.extend, args=(monitor.stdout,))
+            reader.start()
+            wait_for(lambda: any(line.startswith("key ") for line in lines), "the monitor's first picture")
+            self.table.call(f"round.{button}")
+            wait_for(lambda: "RECOJA" in "".join(lines), "what the monitor is told")
+            monitor.send_signal(signal.SIGINT)
+            reader.join()
+        self._monitored = "".join(lines)
+        self._settle()
+
+    def console(self, block: str) -> str:
+        """The block as it reads when its commands run now."""
+        said = ""
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                said += f"{line}\n{self._run(line.removeprefix('$ '))}"
+        return said
+
+    def _run(self, command: str) -> str:
+        if command == "echo $?":
+            return f"{self.code}\n"
+        if command == "tablectl monitor":
+            return self._named(self._monitored)
+        for real, name in self.names.items():
+            command = command.replace(name, real)
+        program, *arguments = command.removeprefix("sudo -u baccarat-table ").split()
+        assert program == "tablectl", f"a console block runs tablectl and nothing else: {command}"
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said), pytest.raises(SystemExit) as ended:
+            main(arguments)
+        self.code = int(ended.value.code or 0)
+        return self._named(said.getvalue())
+
+    def _named(self, text: str) -> str:
+        for real, name in self.names.items():
+            text = text.replace(real, name)
+        return text
+
+
+def play(stage: Stage, text: str) -> Iterator[tuple[str, str]]:
+    """Each console block of a page: as it stands, and as it is."""
+    for step in STEP.finditer(text):
+        if step["console"] is not None:
+            yield step["console"], stage.console(step["console"])
+        else:
+            word, *arguments = step["story"].split()
+            getattr(stage, word)(*arguments)
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    stage = Stage(tmp_path, monkeypatch)
+    try:
+        yield stage
+    finally:
+        stage.table.__exit__()
+
+
+def test_the_technicians_guide_shows_what_tablectl_prints(stage: Stage) -> None:
+    blocks = [(form(written), form(said)) for written, said in play(stage, GUIDE.text)]
+    assert len(blocks) == GUIDE.text.count("```console")
+    assert [said for _, said in blocks] == [written for written, _ in blocks]
+    listed = re.search(r"\*\*`status --json`\*\* has these members: (.*?)\.\n", GUIDE.text, re.DOTALL)
+    assert listed is not None
+    assert set(re.findall(r"`(\w+)`", listed[1])) == stage.members
+
+
+def test_a_page_out_of_date_is_found(stage: Stage) -> None:
+    text = "```console\n$ tablectl status\ntablectl: all is well\n```\n"
+    ((written, said),) = play(stage, text)
+    assert form(said) != form(written)
+    assert said.startswith("$ tablectl status\ntablectl: no table answers at /run/baccarat-table/control.sock")
