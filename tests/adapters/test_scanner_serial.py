@@ -12,20 +12,19 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from controller.adapters.scanner_serial import ScannerSerial
 from controller.core.codes import TABLES, Codes
-from controller.core.events import CardScanned, CardUnread, CodeUnknown, CutCardSeen, Event, FaultGone, FaultSeen
+from controller.core.events import Event
 from controller.ports import Outcome
+from tests.adapters.scanned import DEADLINE_S, Table, descriptor_count, descriptors, reading, run, until
 
 ROOT = Path(__file__).parents[2]
 CODES = Codes.of("plain", cut="CUT", noread="NOREAD")
-DEADLINE_S = 30.0  # how long a test waits for what must happen: generous, and reached only when it does not
 
 
 class Device:
@@ -48,55 +47,6 @@ class Device:
         os.close(self.master)
 
 
-async def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not true():
-        assert time.monotonic() < end, "what was waited for did not happen"
-        await asyncio.sleep(0.002)
-
-
-def said(event: Event) -> str:
-    match event:
-        case CardScanned(card=card):
-            return card
-        case CutCardSeen():
-            return "cut"
-        case CardUnread(raw=raw):
-            return f"unread:{raw}"
-        case CodeUnknown(raw=raw):
-            return f"unknown:{raw}"
-        case FaultSeen(code="I40", part="scanner"):
-            return "fault"
-        case FaultGone(code="I40", part="scanner"):
-            return "gone"
-        case _:
-            raise AssertionError(event)
-
-
-class Table:
-    """Takes what a scanner reports, as the loop does. `said` is all of it, in order."""
-
-    def __init__(self, scanner: ScannerSerial) -> None:
-        self.scanner = scanner
-        self.events: list[Event] = []
-
-    def submit(self, event: Event) -> "asyncio.Future[Outcome]":
-        assert event.at <= time.monotonic_ns()
-        assert not self.events or event.at >= self.events[-1].at
-        self.events.append(event)
-        return asyncio.get_running_loop().create_future()
-
-    @property
-    def said(self) -> list[str]:
-        return [said(event) for event in self.events]
-
-    @property
-    def fault(self) -> str:
-        """The text of the only fault."""
-        (text,) = [event.text for event in self.events if isinstance(event, FaultSeen)]
-        return text
-
-
 def make(
     path: str | Path,
     *,
@@ -114,47 +64,6 @@ def make(
         on_repeat=on_repeat,
         retry_s=retry_s,
     )
-
-
-@asynccontextmanager
-async def reading(scanner: ScannerSerial) -> AsyncIterator[Table]:
-    """The scanner at work; at the end it is cancelled, and nothing may have escaped from a callback."""
-    escaped: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
-    table = Table(scanner)
-    task = asyncio.create_task(scanner.run(table.submit))
-    try:
-        yield table
-        assert not task.done(), "a source reports until it is cancelled"
-    finally:
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert escaped == []
-
-
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    """Runs it, and sees that every descriptor is closed again."""
-    before = descriptors()
-    asyncio.run(asyncio.wait_for(scenario(), 2 * DEADLINE_S))
-    assert set(descriptors()) <= set(before)
-
-
-def descriptors() -> dict[str, list[int]]:
-    """The open ports and pipes of this process, and their numbers. pyserial makes pipes."""
-    found: dict[str, list[int]] = {}
-    for path in Path("/proc/self/fd").iterdir():
-        try:
-            link = str(path.readlink())
-        except FileNotFoundError:  # the listing's own
-            continue
-        if link.startswith(("/dev/pts/", "/dev/ptmx", "pipe:")):
-            found.setdefault(link, []).append(int(path.name))
-    return found
-
-
-def descriptor_count() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def until_held(path: str) -> None:
