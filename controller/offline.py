@@ -54,7 +54,10 @@ def socket_path(path: Path) -> str:
 
 def config_check(path: Path) -> list[dict[str, Any]]:
     """All that is wrong with a configuration file: {file, line, column, text}; line 0 is the file as a whole."""
-    return [problem._asdict() for problem in config.check(path, wiring.profiles_beside(path))]
+    problems = config.check(path, wiring.profiles_beside(path))
+    if not problems:
+        problems = [config.Problem(str(path), 0, 0, text) for text in wiring.unbuilt(config.load(path))]
+    return [problem._asdict() for problem in problems]
 
 
 def config_schema() -> dict[str, Any]:

@@ -4,6 +4,7 @@ The only importer of adapters. Constructors do no I/O: a table that is built can
 """
 
 import asyncio
+import json
 import logging
 import os
 import secrets
@@ -28,7 +29,7 @@ from .control import audit, recall
 from .control.server import ControlServer, Desk
 from .core.codes import Codes
 from .core.events import Configured, JournalMade, Restarted
-from .core.profile import Procedure, Profile
+from .core.profile import Opens, Procedure, Profile
 from .core.state import State
 from .panel import LanguageError, Words
 from .ports import Journal, Panel, Publisher, Source
@@ -70,6 +71,7 @@ class Table:
     def recover(self) -> heart.Loop:
         """Opens the journal and brings the table back to where it was; the first events of this run are in line."""
         self.journal.open()
+        _check_signer(self.journal, self.public_key)
         state = heart.recover(self.journal)
         self.loop = heart.Loop(
             journal=self.journal, speaker=self.speaker, clock=self.clock, panels=self.panels, state=state
@@ -92,6 +94,18 @@ class Table:
         return begun
 
 
+def _check_signer(journal: JournalSqlite, public_key: str) -> None:
+    """A generation has one signer, the one that its first message announces."""
+    first = journal.read(0, 1)
+    announced = json.loads(first[0].data)["data"]["publickey"] if first and first[0].seqno == 1 else public_key
+    if announced != public_key:
+        journal.close()
+        raise WiringError(
+            f"table.key is not the key of this journal, which is {announced}: put that key back, or move the journal's "
+            "folder away with its key and let the table begin a new one"
+        )
+
+
 def changed(state: State, rules: Rules) -> tuple[str, ...]:
     """The names of what differs from the configuration that the journal last had in force."""
     before, after = state.procedure, rules.procedure
@@ -104,7 +118,8 @@ def changed(state: State, rules: Rules) -> tuple[str, ...]:
 def build(path: Path) -> tuple[Table, ControlServer]:
     """The table of a configuration file. ConfigError, KeyFileError or WiringError say what to do."""
     cfg = config.load(path)
-    _refuse_unbuilt(cfg)
+    if missing := unbuilt(cfg):
+        raise WiringError("\n".join(missing))
     search = profiles_beside(path)
     profile = config.load_profile(cfg.profile, search)
     rules = Rules(config.procedure_of(cfg), profile, config.confighash(path, config.profile_path(cfg.profile, search)))
@@ -147,7 +162,7 @@ def table_key(path: Path) -> keys.TableKey:
 # --- device by device ---------------------------------------------------------------------------------------
 
 
-def _refuse_unbuilt(cfg: Config) -> None:
+def unbuilt(cfg: Config) -> list[str]:
     """What the configuration may say and this version has no part for; silence would leave a table blind."""
     built = {"scanner": ("serial", "none"), "shoe": ("none",), "lamps": ("none",), "buzzer": ("none",)}
     built |= {"buttons": ("none",), "display": ("none",)}
@@ -158,8 +173,13 @@ def _refuse_unbuilt(cfg: Config) -> None:
     ]
     if cfg.casino.serial is not None:
         missing.append("casino.serial is not part of this version; leave it out")
-    if missing:
-        raise WiringError("\n".join(missing))
+    if cfg.casino.command_keys or cfg.procedure.open_betting is Opens.SERVER:
+        missing.append(
+            "commands of the casino server are not part of this version: no command_keys, no open_betting: server"
+        )
+    if cfg.casino.mqtt is not None and cfg.casino.mqtt.server_status is not None:
+        missing.append("casino.mqtt.server_status is not part of this version; leave it out")
+    return missing
 
 
 def _sources(cfg: Config) -> list[Source]:

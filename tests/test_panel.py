@@ -189,7 +189,7 @@ B6, one_more: load start tick 2H cut 2S 7D 7C confirm
     ÚLTIMA MANO / ANUNCIE: ÚLTIMA / antes de barajar
     strip: ÚLTIMA MANO
 B7, shuffle_now: load cut
-    RETIRE / CARTA DE CORTE / a su derecha
+    CAMBIO / DE ZAPATO / cuente el resto
 B9: load start end:discretion
     APUESTAS / ABIERTAS / no saque cartas
     strip: CAMBIO AL TERMINAR

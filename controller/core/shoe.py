@@ -164,7 +164,7 @@ def cut_outside(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     where = "burn" if state.phase is Phase.BURNING else "between"
     drawn, *raised = _cut(state, event, where, shoe_of(state).rounds + 1)
     if shoe_of(state).profile.cut_first is CutFirst.SHUFFLE_NOW:
-        return (drawn, f.ShoeEndQueued("cut_card", (), Phase.UNLOADING), *raised)
+        return (drawn, *raised, f.ShoeEndQueued("cut_card", (), Phase.UNLOADING))
     return (drawn, *raised)
 
 
