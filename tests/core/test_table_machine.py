@@ -30,7 +30,7 @@ BOTH = ("dealer", "pit")
 FEW = tuple(Card.parse(name) for name in ("AS", "2D", "3H", "4C", "5S", "6D", "7H", "8C", "9S", "TD", "KH"))
 SPANS = (0, 1, 150_000_000, 700_000_000, SECOND, 3 * SECOND, 5 * SECOND, 16 * SECOND, 70 * SECOND)
 CHOICES = sorted({choice for row in ROWS.values() for choice in row.exits})
-WAY_OUT = 120  # acts of people who settle a table: a round has at most six cards, a burn eleven
+WAY_OUT = 1_000  # acts of people who settle a table: as many as there are cards in doubt
 
 HOUSES = {
     "commission": COMMISSION,

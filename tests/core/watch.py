@@ -64,6 +64,7 @@ class Watch:
         self.bets: set[str] = set()  # open in the round in progress
         self.numbers: list[int] = []  # and their numbers out of the shoe
         self.seen: set[int] = set()  # the numbers whose faces were known before the round in progress began
+        self.cut = 0  # the number of the card before the cut card
         self.counted = 0  # completed rounds of this shoe
         self.begun = 0  # the number of the round begun last in this shoe
         self.open = False  # whether it has not ended
@@ -113,6 +114,8 @@ class Watch:
         shoe = before.shoe
         if isinstance(fact, f.ShoeOpened):
             self.begun, self.counted, self.open = 0, 0, False
+        if isinstance(fact, f.CutCardDrawn):
+            self.cut = fact.n_before
         if isinstance(fact, f.RoundBegun) or (isinstance(fact, f.BettingOpened) and fact.stage == 1):
             self._begins(shoe, fact)
         if isinstance(fact, (f.RoundBegun, f.BettingOpened)):
@@ -140,7 +143,7 @@ class Watch:
         """The cards that are out and for this round; of one that the cut card ended, those before the cut card."""
         shoe = before.shoe
         assert shoe is not None
-        cut = shoe.cut_passed.n_before if fact.reason == "cut_card" and shoe.cut_passed else shoe.out
+        cut = self.cut if fact.reason == "cut_card" else shoe.out
         extra = {c.detail["n"] for c in before.conditions if c.code in ("I09", "I11")}
         return [w.n for w in shoe.waiting if w.n <= cut and w.n != shoe.aside and str(w.n) not in extra]
 
