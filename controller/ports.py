@@ -18,7 +18,7 @@ class JournalError(Exception):
 
 
 class Message(NamedTuple):
-    """A public message: its number in the feed, its type (`baccarat.card.dealt.v1`), its exact bytes, its hash (hex)."""
+    """A public message: its number in the feed, type (`baccarat.card.dealt.v1`), exact bytes and their hash (hex)."""
 
     seqno: int
     type: str
@@ -103,7 +103,7 @@ class Publisher(Protocol):
     async def run(self, outbox: Outbox, submit: Submit) -> None:
         """Publishes until cancelled.
 
-        The primary reports `LinkChanged` when its link comes up or goes down, and a `Receipt` each time its cursor moves.
+        The primary reports `LinkChanged` when its link comes up or goes down, and a `Receipt` when its cursor moves.
         """
 
 
