@@ -4,8 +4,8 @@ import asyncio
 import time
 from pathlib import Path
 
-from ..core.events import Elapsed
-from ..ports import Submit
+from controller.core.events import Elapsed
+from controller.ports import Submit
 
 SYNC_MARK = Path("/run/systemd/timesync/synchronized")  # systemd-timesyncd makes it at the first synchronisation
 SYNC_LOOK_NS = 5_000_000_000
