@@ -112,7 +112,8 @@ class Watch:
     def _rounds(self, before: State, fact: Fact) -> None:
         """A round has one end, the next one the next number."""
         shoe = before.shoe
-        if isinstance(fact, f.ShoeOpened):
+        if isinstance(fact, (f.ShoeClosed, f.ShoeOpened)):
+            assert not self.open, "a shoe ends after its last round has"
             self.begun, self.counted, self.open = 0, 0, False
         if isinstance(fact, f.CutCardDrawn):
             self.cut = fact.n_before
