@@ -8,6 +8,9 @@ import logging
 import os
 import socket
 
+# Non-blocking: a systemd that froze reads no more, and the table must go on when its queue is full.
+KIND = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+
 log = logging.getLogger(__name__)
 
 
@@ -24,7 +27,7 @@ class Notifier:
         if not self._address:
             return
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            with socket.socket(socket.AF_UNIX, KIND) as sender:
                 sender.sendto("\n".join(words).encode(), self._address)
             self._failed = False
         except OSError as error:
@@ -36,6 +39,6 @@ class Notifier:
 def watchdog_s() -> float | None:
     """How often systemd wants to hear WATCHDOG=1 (a third of its limit), or None where it does not ask."""
     usec, pid = os.environ.get("WATCHDOG_USEC"), os.environ.get("WATCHDOG_PID")
-    if not usec or not usec.isdecimal() or (pid and pid != str(os.getpid())):
+    if not usec or not usec.isdecimal() or int(usec) == 0 or (pid and pid != str(os.getpid())):
         return None
     return int(usec) / 3_000_000
