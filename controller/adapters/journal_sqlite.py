@@ -40,8 +40,8 @@ LOW_BYTES = 64 << 20  # about two days of rows: time to free space before the di
 TAIL = 256  # newest messages held in memory, so that a publisher that keeps up asks no SQL
 CURSOR_S = 1.0  # what `advance` moved is durable after this time at the latest
 BUSY_S = 1.0  # how long a stranger may hold the database before a commit fails
-CHECKPOINT_ROWS = 32  # rows in the WAL that are worth moving when nothing else is to do for CHECKPOINT_IDLE_S
-CHECKPOINT_IDLE_S = 1.0
+CHECKPOINT_ROWS = 32  # rows in the WAL that are worth moving when nothing else is to do for IDLE_S
+IDLE_S = 1.0
 CHECKPOINT_ROWS_MAX = (
     128  # rows after which they are moved anyway: a short WAL is overwritten, not grown: a faster sync
 )
@@ -421,12 +421,16 @@ class JournalSqlite:
                 woken.set_result(None)
 
     def _write(self) -> None:
-        """The writer thread. With nothing to move it sleeps without a timeout: an idle table wakes nobody."""
+        """The writer thread. With nothing to tidy it sleeps without a timeout: an idle table wakes nobody.
+
+        What ails is tried again though nothing is to be stored: a table that is stopped for it stores nothing.
+        """
         while True:
+            untidy = self._unmoved >= CHECKPOINT_ROWS or self.reserve_spent or self._trouble
             try:
-                job = self._queue.get(timeout=CHECKPOINT_IDLE_S if self._unmoved >= CHECKPOINT_ROWS else None)
+                job = self._queue.get(timeout=IDLE_S if untidy else None)
             except queue.Empty:
-                self._tidy(moves=True)
+                self._tidy(moves=self._unmoved >= CHECKPOINT_ROWS)
                 continue
             if job is None:
                 return
@@ -490,8 +494,9 @@ class JournalSqlite:
                 self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self._trouble = ""
         except (OSError, sqlite3.Error) as error:
-            self._trouble = _advice(error, self._folder)
-            log.warning("every row is stored, but: %s", self._trouble)
+            told, self._trouble = self._trouble, _advice(error, self._folder)
+            if self._trouble != told:
+                log.warning("every row is stored, but: %s", self._trouble)
 
     def _testimony(self) -> bytes:
         """Of one length in a generation and shorter than a sector, so that one write replaces it whole."""
