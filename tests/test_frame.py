@@ -126,7 +126,7 @@ def test_a_letter_and_its_accent_are_drawn_as_one() -> None:
             )
         )
         for form in ("NFC", "NFD")
-        for said in [unicodedata.normalize(form, reason)]  # type: ignore[arg-type]
+        for said in [unicodedata.normalize(form, reason)]
     }
     assert drawn["NFC"] == drawn["NFD"]
 

@@ -313,7 +313,7 @@ def test_a_fault_that_an_earlier_run_left_is_ended() -> None:
         async with running(oled, panel) as rig:
             await rig.show(FIRST)
             await until(lambda: rig.events)
-        assert [(type(event), event.code) for event in rig.events] == [(FaultGone, "display")]  # type: ignore[attr-defined]
+        assert [(type(event), event.code) for event in rig.events] == [(FaultGone, "display")]
 
     run(test())
 
