@@ -6,7 +6,7 @@ from .betting import SECOND, close, open_stage, round_of
 from .conditions import Refused
 from .facts import Fact, HandResult, Phase, Timer
 from .profile import Confirms, Opens, Stage
-from .shoe import after_round, is_ninth, shoe_of
+from .shoe import after_round, is_ninth, pending_unread, shoe_of
 from .state import Round, Shoe, State
 
 CONFIRM_DEAF_NS = 700_000_000  # a CONFIRM this soon after the last card was not meant for the result (DESIGN 6)
@@ -245,7 +245,7 @@ def unseen_in_turn(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
         return _before_time(state, event.n, seen=False)
     if round_.next is None or (shoe_of(state).aside is not None and not round_.numbers):
         return extra_unseen(state, event)  # nothing is to be drawn: the card set aside is the first
-    pending = len(shoe_of(state).unread) + (event.n not in shoe_of(state).unread)
-    if pending > state.procedure.max_pending and not conditions.find(state, "I02"):
+    unread = pending_unread(state)
+    if len(unread) + (event.n not in unread) > state.procedure.max_pending and not conditions.find(state, "I02"):
         return conditions.raised(state, "I02", {"slot": round_.next})
     return ()

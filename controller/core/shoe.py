@@ -41,6 +41,12 @@ def has_begun(state: State) -> bool:
     return bool(round_.numbers) or out or any(conditions.find(state, code) for code in ("I01", "I06"))
 
 
+def pending_unread(state: State) -> list[int]:
+    """The cards that must be read: neither burned, nor ones too many."""
+    shoe = shoe_of(state)
+    return [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING and not conditions.surplus(state, n)]
+
+
 class Counts(NamedTuple):
     burned: int
     dealt: int

@@ -335,15 +335,23 @@ def _shoe_opened(state: State, fact: f.ShoeOpened) -> State:
 def _card_out(state: State, fact: f.CardOut) -> State:
     shoe = _shoe(state)
     assert fact.n == shoe.out + 1, "numbers count up by one"
-    pending = [n for n in shoe.unread if shoe.fates[n - 1] == Fate.PENDING]  # a burned card's scan comes before this
+    unread = shoe.unread
+    if unread and state.phase is not Phase.BURNING and not _reads_burned(shoe):
+        unread = tuple([n for n in unread if shoe.fates[n - 1] != Fate.BURNED])  # nobody will read them
     return state._replace(
         shoe=shoe._replace(
             faces=shoe.faces + UNKNOWN,
             fates=shoe.fates + Fate.PENDING,
             waiting=(*shoe.waiting, Waiting(fact.n, fact.at)),
-            unread=(*pending, fact.n),
+            unread=(*unread, fact.n),
         )
     )
+
+
+def _reads_burned(shoe: Shoe) -> bool:
+    """Whether this shoe's burned cards pass the scanner: one was read, beside the one turned up."""
+    burned = [face for face, fate in zip(shoe.faces, shoe.fates, strict=True) if fate == Fate.BURNED]
+    return len(burned) - burned.count(UNKNOWN) > 1
 
 
 def _card_read(state: State, fact: f.CardRead) -> State:
@@ -361,9 +369,9 @@ def _card_burned(state: State, fact: f.CardBurned) -> State:
     before = _shoe(state)
     shoe = _fate(before, fact.n, Fate.BURNED, fact.card)
     if state.phase is Phase.BURNING:
-        # A burned card needs no scan, but where movements are seen the one just moved may still get it.
-        unread = (fact.n,) if fact.n in before.unread and fact.card is None and state.procedure.sensors else ()
-        shoe = shoe._replace(burn_of=fact.of, burn_done=fact.done, unread=unread)
+        shoe = shoe._replace(burn_of=fact.of, burn_done=fact.done)
+        if fact.card is None and state.procedure.sensors:
+            shoe = shoe._replace(unread=before.unread)  # it needs no scan, but may still get it
     return state._replace(shoe=shoe, phase=fact.then or state.phase, deadlines=_without(state, Timer.READ))
 
 

@@ -4,7 +4,7 @@ from . import betting, conditions, dealing, events
 from . import facts as f
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
-from .shoe import after_round, has_begun, shoe_of
+from .shoe import after_round, has_begun, pending_unread, shoe_of
 from .state import Condition, Fate, State, Waiting
 
 MILLISECOND = 1_000_000
@@ -79,12 +79,6 @@ def unknown(state: State, event: events.CodeUnknown) -> tuple[Fact, ...]:
         return (failed,)
     pending = pending_unread(state)
     return (failed, *conditions.raised(state, "I06", _which(state, pending)))
-
-
-def pending_unread(state: State) -> list[int]:
-    """The cards that must be read: neither burned, nor ones too many."""
-    shoe = shoe_of(state)
-    return [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING and not conditions.surplus(state, n)]
 
 
 def _awaits_card(state: State) -> bool:
