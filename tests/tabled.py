@@ -60,9 +60,19 @@ class Tabled(LiveTable):
     def is_there(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def wake_ups(self) -> int:
+        """How often its threads have gone to sleep so far, once a wake-up (proc(5), status)."""
+        total = 0
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            lines = (task / "status").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+        return total
+
     def launch(self) -> Self:
         """Starts the process and returns at once."""
         own = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": bytecode().name}
+        own["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # as the unit has it
         path = self.folder / "notify.sock"
         path.unlink(missing_ok=True)
         hears = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -662,15 +662,6 @@ def test_an_error_has_the_exit_code_of_who_can_mend_it(
 # --- for nights on end ----------------------------------------------------------------------------------------
 
 
-def _wake_ups(table: Tabled) -> int:
-    """How often its threads have been put to sleep so far, each once a wake-up (proc(5), status)."""
-    total = 0
-    for task in Path(f"/proc/{table.pid}/task").iterdir():
-        (line,) = [line for line in (task / "status").read_text().splitlines() if line.startswith("voluntary_ctxt")]
-        total += int(line.split()[1])
-    return total
-
-
 @pytest.mark.parametrize("primary", ["file", "mqtt"])
 def test_an_idle_table_sleeps(tmp_path: Path, primary: str) -> None:
     """Bug report 14. A look every 5 s, and with MQTT one every second: 3 wake-ups a second at most."""
@@ -684,9 +675,9 @@ def test_an_idle_table_sleeps(tmp_path: Path, primary: str) -> None:
         table = held.enter_context(Tabled(tmp_path / "table", casino=casino))
         wait_for(lambda: table.status()["link"]["up"] and not table.status()["backlog"][primary], "the link")
         time.sleep(2)  # the cursor goes to the disk, the last levels to the broker
-        before = _wake_ups(table)
+        before = table.wake_ups
         time.sleep(seconds)
-        assert _wake_ups(table) - before <= most * seconds
+        assert table.wake_ups - before <= most * seconds
 
 
 def _fds(table: Tabled) -> int:

@@ -15,7 +15,8 @@ from controller.core.profile import Confirms, Opens
 class Section(BaseModel):
     """A group of keys: no others, no conversions, no changes after it is read."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    # Built when it is first asked: each would be built for itself, and again within the whole.
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 def kind(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Cold start to UP over a journal of 90 days, memory, and the CPU of an idle table."""
+"""Cold start to UP over a journal of 90 days, memory, and what an idle table costs."""
 
 import asyncio
 import json
@@ -9,18 +9,18 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from controller import keys
 from controller.adapters.journal_sqlite import JournalSqlite
 from controller.core.records import dump_state
 from controller.core.state import State
 from controller.feed import row_hash
 from controller.ports import Message, Sealed
 from tests.bench.report import Figure
-from tests.live import LiveTable
+from tests.tabled import Tabled
 
 ROWS, MESSAGES = 650_000, 1_100_000  # 50 rounds an hour, day and night, for 90 days
 STARTS = 7
 IDLE_S = 10.0
-FILE = {"primary": "file"}
 BATCH = 2_000
 EMPTY = b'{"wall":0,"synchronised":true,"event":{"t":"Elapsed","at":0},"facts":[]}'
 
@@ -32,19 +32,18 @@ def fill(folder: Path) -> None:
     """
     journal = JournalSqlite(folder, allow_volatile=True)
     journal.open()
-    asyncio.run(_commit(journal))
+    asyncio.run(_commit(journal, keys.make(folder / "table.key").public))
     journal.close()
 
 
-async def _commit(journal: JournalSqlite) -> None:
-    body, data = os.urandom(420), os.urandom(640)
+async def _commit(journal: JournalSqlite, signer: str) -> None:
+    body, data, first = os.urandom(420), os.urandom(640), json.dumps({"data": {"publickey": signer}}).encode()
     saved = json.dumps(dump_state(State(seqno=MESSAGES)), separators=(",", ":")).encode()
     previous, seqno, rows = bytes(32), 0, []
     for number in range(1, ROWS + 1):
         last = number * MESSAGES // ROWS
-        told = [
-            Message(n, "baccarat.card.dealt.v1", data, sha256(data).hexdigest()) for n in range(seqno + 1, last + 1)
-        ]
+        payloads = [(n, data if n > 1 else first) for n in range(seqno + 1, last + 1)]
+        told = [Message(n, "baccarat.card.dealt.v1", sent, sha256(sent).hexdigest()) for n, sent in payloads]
         keeps = saved if number == ROWS else None
         digest = row_hash(previous, EMPTY if keeps else body, [message.data for message in told], keeps)
         rows.append(Sealed(number, previous, EMPTY if keeps else body, tuple(told), keeps, None, digest))
@@ -70,25 +69,28 @@ def cpu_s(pid: int) -> float:
 def measure() -> list[Figure]:
     with TemporaryDirectory() as name:
         folder = Path(name)
-        table = LiveTable(folder, casino=FILE | {"file": {"path": str(folder / "feed.jsonl")}})
+        table = Tabled(folder)
         fill(folder / "state")
+        table.start()  # not counted: an installed program has its bytecode
         starts = []
         for _ in range(STARTS):
+            table.stop()
             began = time.monotonic()
             table.start()
             starts.append(time.monotonic() - began)
-            if len(starts) < STARTS:
-                table.stop()
         time.sleep(2)
-        before = cpu_s(table.pid)
+        before, woken = cpu_s(table.pid), table.wake_ups
         time.sleep(IDLE_S)
         idle = (cpu_s(table.pid) - before) / IDLE_S * 100
+        woken = table.wake_ups - woken
         resident = resident_mb(table.pid)
         table.stop()
+        table.close()
         size = (folder / "state" / "journal.db").stat().st_size / 1e6
     return [
         Figure("the journal of 90 days", size, "MB"),
         Figure("cold start to UP, median", median(starts), "s", "at most 0.6"),
         Figure("memory", resident, "MB", "at most 60"),
         Figure("idle CPU", idle, "%", "under 0.5"),
+        Figure("idle wake-ups", woken / IDLE_S, "a second", "at most 3"),
     ]
