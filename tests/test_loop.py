@@ -612,12 +612,22 @@ def test_a_table_that_does_not_run_yet_is_busy() -> None:
     asyncio.run(night())
 
 
-def test_lamps_of_a_table_whose_disk_fails() -> None:
-    async def story(seen: Seen) -> None:
-        await seen.rig.load()
-        seen.journal.faults = [JournalError(FULL)]
-        await seen.rig.do(seen.scans("8H")[0])
-        stopped = next(shown for shown in seen.rig.panel.views if shown.prompt.headline.key == STOP)
-        assert stopped.lamps.pattern is Pattern.HELD
+@pytest.mark.parametrize(("seconds", "pattern"), [(None, Pattern.HELD), (0, Pattern.BETTING), (15, Pattern.NO_MORE)])
+def test_the_end_of_the_betting_is_seen_and_heard_whatever_the_disk_does(seconds: int | None, pattern: Pattern) -> None:
+    """DESIGN 6, C1: at that instant the lamps flash and the buzzer sounds, without waiting for the disk."""
 
-    play(story)
+    async def story(seen: Seen) -> None:
+        rig = seen.rig
+        await rig.load()
+        if seconds is not None:
+            await rig.do(StartPressed(rig.clock.now()))
+            await rig.later(seconds)
+        lamps = seen.loop.view.lamps
+        seen.journal.faults = [JournalError(FULL)]
+        await rig.do(CallPressed(rig.clock.now()))
+        stopped = next(shown for shown in rig.panel.views if shown.prompt.headline.key == STOP)
+        assert stopped.lamps.pattern is pattern
+        if seconds is not None:
+            assert stopped.lamps == lamps, "closes_at and the sound that is due"
+
+    play(story, procedure=BY_DEALER)

@@ -74,8 +74,10 @@ def view(state: State) -> View:
 
 def of_disk(state: State, key: str) -> View:
     """The loop's own views: `wait` while a commit takes long (ESPERE), `stop` while it fails (ALTO: DISCO)."""
-    shown = view(state)
-    return View(state.phase, _prompt(f"disk.{key}", 2), Lamps(Pattern.HELD, call=shown.lamps.call))
+    lamps = _lamps(state, None)
+    if lamps.pattern not in (Pattern.BETTING, Pattern.NO_MORE):  # the end of the betting waits for no disk (C1)
+        lamps = Lamps(Pattern.HELD, call=lamps.call)
+    return View(state.phase, _prompt(f"disk.{key}", 2), lamps)
 
 
 # --- the prompt of a condition ----------------------------------------------------------------------------
