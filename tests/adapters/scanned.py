@@ -42,16 +42,23 @@ def said(event: Event) -> str:
 
 
 class Table(Generic[S]):
-    """Takes what a scanner reports, as the loop does. `said` is all of it, in order."""
+    """Takes what a scanner reports, as the loop does. `said` is all of it, in order.
+
+    What ends a fault that it never saw, of a run of the program before, is only counted, in `unknown`.
+    """
 
     def __init__(self, scanner: S) -> None:
         self.scanner = scanner
         self.events: list[Event] = []
+        self.unknown = 0
 
     def submit(self, event: Event) -> "asyncio.Future[Outcome]":
         assert event.at <= time.monotonic_ns()
         assert not self.events or event.at >= self.events[-1].at
-        self.events.append(event)
+        if isinstance(event, FaultGone) and not any(isinstance(seen, FaultSeen) for seen in self.events):
+            self.unknown += 1
+        else:
+            self.events.append(event)
         return asyncio.get_running_loop().create_future()
 
     @property

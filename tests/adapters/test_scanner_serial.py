@@ -422,6 +422,27 @@ def test_absent_at_the_start_is_the_same_fault_until_it_is_there(tmp_path: Path)
     run(scenario)
 
 
+def test_a_fault_that_an_earlier_run_left_standing_is_over_once_the_port_is_read(tmp_path: Path) -> None:
+    """The program may have ended while the scanner was gone: the journal still holds the fault. Only the first reading
+    tells, and a port that is not there tells nothing."""
+    link, device = tmp_path / "by-id", Device()
+
+    async def scenario() -> None:
+        link.symlink_to(device.path)
+        async with reading(make(link)) as table:
+            await table.scanner.opened.wait()
+            await device.send(b"8H\rTC\r")
+            await until(lambda: table.said == ["8H", "TC"])
+            assert table.unknown == 1
+        link.unlink()
+        device.unplug()
+        async with reading(make(link)) as table:
+            await table.scanner.tried.wait()
+            assert (table.unknown, table.said) == (0, ["fault"])
+
+    run(scenario)
+
+
 def test_a_port_that_is_no_serial_port_is_a_fault_that_says_so(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("8H\n")
@@ -672,7 +693,7 @@ from controller.core.codes import Codes
 
 async def hold():
     scanner = ScannerSerial(port=sys.argv[1], baud=9600, codes=Codes.of("plain"))
-    task = asyncio.create_task(scanner.run(lambda event: print(event, flush=True)))
+    task = asyncio.create_task(scanner.run(lambda event: None))
     await scanner.opened.wait()
     print("open", flush=True)
     await task
