@@ -90,7 +90,7 @@ class Reading:
         self._advice = advice
         self._codes = codes
         self._retry_s = retry_s
-        self._fault = ""  # the text of the fault that stands
+        self._fault: str | None = None  # the text of the fault that stands; None: what a run before this one saw
         self._timer: asyncio.TimerHandle | None = None  # set while half a line waits
         self._dropped = 0  # `lines.dropped` at the last line
         self._doubted = 0  # `lines.dropped` when it last counted for doubt
@@ -236,9 +236,10 @@ class Reading:
         device.close()
 
     def _found(self, submit: Submit, at: int) -> None:
+        if self._fault != "":
+            submit(FaultGone(at, CODE, PART))  # also what an earlier run of the program may have left standing
         if self._fault:
             log.warning("%s is read again", self._name)
-            submit(FaultGone(at, CODE, PART))
         self._fault = ""
         self.tried.set()
 
