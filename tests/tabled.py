@@ -25,7 +25,7 @@ def bytecode() -> "tempfile.TemporaryDirectory[str]":
 
 
 class Tabled(LiveTable):
-    """`sections` replace those of table.yaml. `python` are options of the interpreter, `through` stands before it.
+    """`sections` replace those of table.yaml; `through` is a command that runs it.
 
     `words` is what systemd hears, in order.
     """
@@ -35,7 +35,6 @@ class Tabled(LiveTable):
         folder: Path,
         *,
         env: dict[str, str] | None = None,
-        python: Sequence[str] = (),
         through: Sequence[str] = (),
         procedure: dict[str, Any] | None = None,
         **sections: Any,  # noqa: ANN401 - sections of table.yaml
@@ -44,7 +43,7 @@ class Tabled(LiveTable):
         super().__init__(folder, casino=sections.pop("casino", casino), procedure=procedure)
         self.change(**sections)
         self.words: list[str] = []
-        self._command = [*through, sys.executable, *python, "-m", "controller", "--config", str(self.config)]
+        self._command = [*through, sys.executable, "-m", "controller", "--config", str(self.config)]
         self._env = env or {}
         self._closed = False
 

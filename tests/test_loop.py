@@ -1,7 +1,7 @@
 """The heartbeat: durable before visible, in order, 32 at most, once each; and what it shows of a disk that ails.
 
-The journal here is the fake of `table_rig` behind a gate that a test opens and closes; nothing waits for real time but
-ESPERE, which is the loop's own second, and its retry.
+The journal here is the fake of `table_rig` behind a gate that a test opens and closes. Nothing waits for real time but
+ESPERE and the retry, whose times are shortened.
 """
 
 import asyncio
@@ -36,6 +36,12 @@ from tests.table_rig import BY_DEALER, FREE_RUNNING, SECOND, TWO, MemoryJournal,
 
 FULL = "the disk is full: free space"
 WAIT, STOP = "disk.wait.headline", "disk.stop.headline"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heart, "SLOW_S", 0.2)
+    monkeypatch.setattr(heart, "RETRY_S", 0.1)
 
 
 class Gate(MemoryJournal):
