@@ -208,7 +208,6 @@ def test_every_error_of_the_configuration_has_its_place(tmp_path: Path) -> None:
         ({"profile": "seeds-nowhere"}, ("seeds-nowhere", "seeds-commission")),
         ({"storage": {"path": "/nowhere/at/all", "allow_volatile": True}}, ("/nowhere/at/all",)),
         ({"control": {"socket": "/nowhere/at/all.sock"}}, ("/nowhere/at/all.sock", "control.socket")),
-        ({"lamps": {"driver": "gpio", "timer": [5], "red": 26}}, ("lamps.driver: gpio", "none")),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
