@@ -10,7 +10,7 @@ LOCK    = UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile --quiet --
 export PATH := $(PATH):/usr/sbin:/sbin# where Debian puts mosquitto, and a user's PATH may not look
 
 .NOTPARALLEL:
-.PHONY: demo test soak check bench generate lock packages clean
+.PHONY: demo test soak check bench docs generate lock packages clean
 
 demo: $(VENV)/run.stamp  ## the whole table on this machine, no hardware: make demo ARGS='--lang en --rounds 5'
 	$(BIN)/tabled --demo $(ARGS)
@@ -35,9 +35,14 @@ bench: packages $(VENV)/dev.stamp  ## latencies, start, memory, rounds a second,
 generate: $(VENV)/dev.stamp  ## writes every file that is made from another
 	$(BIN)/python -m tests.generate
 
+docs: $(VENV)/dev.stamp  ## the wiring pictures under hardware/; needs graphviz from Debian
+	$(PIP) --require-hashes -r requirements/docs.txt
+	$(BIN)/python -m tests.harness
+
 lock: $(VENV)/dev.stamp  ## pins anew what pyproject.toml asks for, the same versions where they still do: ARGS=--upgrade for newer ones
 	$(LOCK) --extra pi --extra dev $(ARGS) --output-file requirements/dev.txt pyproject.toml
 	$(LOCK) --constraint requirements/dev.txt --upgrade --output-file requirements/run.txt pyproject.toml
+	echo 'wireviz==0.4.1' | $(LOCK) --constraint requirements/dev.txt --output-file requirements/docs.txt -
 	echo hatchling | $(LOCK) --constraint requirements/dev.txt --upgrade --output-file requirements/build.txt -
 
 packages:  ## the Debian packages that the tests need

@@ -23,6 +23,7 @@ from .adapters.journal_sqlite import JournalSqlite
 from .adapters.keyboard import Keyboard
 from .adapters.publisher_file import PublisherFile
 from .adapters.publisher_mqtt import PublisherMqtt
+from .adapters.scanner_hid import ScannerHid
 from .adapters.scanner_serial import ScannerSerial
 from .config.models import Config, Mqtt
 from .control import audit, recall
@@ -118,6 +119,8 @@ def changed(state: State, rules: Rules) -> tuple[str, ...]:
 def build(path: Path) -> tuple[Table, ControlServer]:
     """The table of a configuration file. ConfigError, KeyFileError or WiringError say what to do."""
     cfg = config.load(path)
+    if absent := config.check_packages(path, cfg):
+        raise config.ConfigError(absent)
     if missing := unbuilt(cfg):
         raise WiringError("\n".join(missing))
     search = profiles_beside(path)
@@ -132,7 +135,9 @@ def build(path: Path) -> tuple[Table, ControlServer]:
         journal=JournalSqlite(folder, allow_volatile=cfg.storage.allow_volatile),
         clock=SystemClock(),
     )
-    table.sources = [table.clock, *_sources(cfg)]
+    table.sources = [table.clock, *_scanners(cfg)]
+    _wire_pins(cfg, table)
+    _wire_display(cfg, table)
     table.publishers = _publishers(cfg, table)
     return table, control_of(table, cfg)
 
@@ -164,13 +169,11 @@ def table_key(path: Path) -> keys.TableKey:
 
 def unbuilt(cfg: Config) -> list[str]:
     """What the configuration may say and this version has no part for; silence would leave a table blind."""
-    built = {"scanner": ("serial", "none"), "shoe": ("none",), "lamps": ("none",), "buzzer": ("none",)}
-    built |= {"buttons": ("none",), "display": ("none",)}
-    missing = [
-        f"{section}.driver: {driver} is not part of this version; write {' or '.join(known)}"
-        for section, known in built.items()
-        if (driver := getattr(cfg, section).driver) not in known
-    ]
+    missing: list[str] = []
+    if cfg.shoe.driver != "none":
+        missing.append(f"shoe.driver: {cfg.shoe.driver} is not part of this version; write none")
+    if cfg.display.driver != "none" and cfg.display.interface == "spi":
+        missing.append("display.interface: spi is not part of this version; use i2c")
     if cfg.casino.serial is not None:
         missing.append("casino.serial is not part of this version; leave it out")
     if cfg.casino.command_keys or cfg.procedure.open_betting is Opens.SERVER:
@@ -182,14 +185,58 @@ def unbuilt(cfg: Config) -> list[str]:
     return missing
 
 
-def _sources(cfg: Config) -> list[Source]:
+def _scanners(cfg: Config) -> list[Source]:
     scanner = cfg.scanner
     if scanner.driver == "none":
         return []
     assert scanner.port is not None, "the configuration requires a port for this driver"
-    return [
-        ScannerSerial(port=scanner.port, baud=scanner.baud, codes=codes_of(cfg), repeat_ms=scanner.repeat_ms),
-    ]
+    if scanner.driver == "hid":
+        return [ScannerHid(port=scanner.port, codes=codes_of(cfg), repeat_ms=scanner.repeat_ms)]
+    return [ScannerSerial(port=scanner.port, baud=scanner.baud, codes=codes_of(cfg), repeat_ms=scanner.repeat_ms)]
+
+
+def _wire_pins(cfg: Config, table: Table) -> None:
+    """Lamps, buzzer and buttons: one factory, chosen by name, for all of them."""
+    lamps, buzzer, buttons = cfg.lamps, cfg.buzzer, cfg.buttons
+    if "gpio" not in (lamps.driver, buzzer.driver, buttons.driver):
+        return
+    from .adapters.buttons_gpio import ButtonsGpio  # late: slow to load, and not every table has pins
+    from .adapters.lamps_gpio import LampsGpio
+    from .adapters.pins_gpiod import PinsError, factory
+
+    try:
+        pins = factory(cfg.gpio.pin_factory)
+    except PinsError as error:
+        raise WiringError(f"gpio.pin_factory: {error}") from error
+    if "gpio" in (lamps.driver, buzzer.driver):
+        lit = lamps.driver == "gpio"
+        shown = LampsGpio(
+            pins,
+            timer=lamps.timer if lit else (),
+            red=lamps.red if lit else None,
+            call=lamps.call if lit else None,
+            buzzer=buzzer.pin if buzzer.driver == "gpio" else None,
+            now=table.clock.now,
+        )
+        table.panels.append(shown)
+        table.sources.append(shown)
+    if buttons.driver == "gpio":
+        pressed = ButtonsGpio(
+            pins, start=buttons.start, confirm=buttons.confirm, call=buttons.call, key=buttons.key, now=table.clock.now
+        )
+        table.sources.append(pressed)
+
+
+def _wire_display(cfg: Config, table: Table) -> None:
+    display = cfg.display
+    if display.driver == "none":
+        return
+    from .adapters.display_oled import DisplayOled, I2c, Oled  # late: slow to load
+
+    oled = Oled(display.driver, I2c(display.bus, display.address), upside_down=display.rotate == 2)
+    panel = DisplayOled(oled, Words(cfg.table.language), cfg.table.id)
+    table.panels.append(panel)
+    table.sources.append(panel)
 
 
 def codes_of(cfg: Config) -> Codes:

@@ -16,6 +16,8 @@ from babel.messages.pofile import read_po
 
 from controller import config
 from tests.diagram import diagram
+from tests.glyphs import fonts
+from tests.panel_sheet import sheets
 
 Maker = Callable[[Path], Iterator[tuple[Path, bytes]]]
 """Takes the root of the tree; yields files."""
@@ -39,7 +41,7 @@ def config_schema(root: Path) -> Iterator[tuple[Path, bytes]]:
     yield root / "config" / "table.schema.json", schema.encode()
 
 
-MAKERS: tuple[Maker, ...] = (catalogues, config_schema, diagram)
+MAKERS: tuple[Maker, ...] = (catalogues, config_schema, diagram, fonts, sheets)
 
 
 def stale(root: Path, makers: Sequence[Maker]) -> dict[Path, bytes]:

@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 
 class LiveTable:
-    """`procedure` and `casino` are sections of table.yaml; a `preload` is set before the daemon's libraries."""
+    """`procedure` and `casino` are sections of table.yaml, `devices` more of them; `preload` is for LD_PRELOAD."""
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class LiveTable:
         procedure: dict[str, Any] | None = None,
         profile: str = "seeds-commission",
         preload: Path | None = None,
+        devices: dict[str, Any] | None = None,
     ) -> None:
         self.folder = folder
         (folder / "state").mkdir(parents=True, exist_ok=True)
@@ -64,6 +65,7 @@ class LiveTable:
             "casino": casino,
             "storage": {"path": str(folder / "state"), "allow_volatile": True},
             "control": {"socket": str(self.socket)},
+            **(devices or {}),
         }
         self.config.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
         self._process: subprocess.Popen[bytes] | None = None

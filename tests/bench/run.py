@@ -5,9 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.bench import latency, rounds, start
+from tests.bench import latency, panel, rounds, start
 
-MEASUREMENTS = {"rounds": rounds.measure, "latency": latency.measure, "start": start.measure}
+MEASUREMENTS = {"rounds": rounds.measure, "latency": latency.measure, "start": start.measure, "panel": panel.measure}
 
 
 def main(names: list[str]) -> int:
