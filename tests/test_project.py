@@ -46,7 +46,7 @@ def pins(name: str) -> dict[str, str]:
     return dict(line.split(" ")[0].split("==") for line in lines)
 
 
-@pytest.mark.parametrize("name", ["build", "run", "dev"])
+@pytest.mark.parametrize("name", ["build", "run", "dev", "docs"])
 def test_lock_has_exact_versions_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     assert unlocked(text) == []
