@@ -115,7 +115,7 @@ def edges(spans: Iterable[Span]) -> list[Level]:
     levels: list[Level] = []
     for line in Line:
         mine = sorted((span.begin, span.end) for span in spans if span.line is line and span.end > span.begin)
-        end = -1
+        end = -(1 << 62)
         for begin, until in mine:
             if begin > end:
                 levels.append(Level(begin, line, True))
@@ -197,7 +197,7 @@ def pulls(rng: random.Random, start: int) -> Pull:
     return Pull(start, rng.randint(25 * MS, 300 * MS), math.exp(rng.uniform(-0.6, 1.0)))
 
 
-def night(rng: random.Random, count: int, *, sensor: float = 6.0, cut: bool = True, start: int = MS) -> Scene:
+def night(rng: random.Random, count: int, *, sensor: float = 6.0, cut: bool = True, start: int = 200 * MS) -> Scene:
     """So many things in a row, at least 60 ms apart, most of them cards; the cut card once, if at all.
 
     `sensor` is where the reflectance sensor sits: below 0 it is over the cards in the mouth, and sees the cut card as
@@ -219,7 +219,7 @@ def night(rng: random.Random, count: int, *, sensor: float = 6.0, cut: bool = Tr
             revealed = last.tail(sensor) if last is not None and sensor < 0 else None
             scene.cut(pull, sensor, revealed)
         elif what == "two":
-            two = Pull(start, rng.randint(100 * MS, 380 * MS), math.exp(rng.uniform(-0.15, 0.15)))
+            two = Pull(start, rng.randint(200 * MS, 380 * MS), math.exp(rng.uniform(-0.15, 0.15)))
             scene.two(two, rng.uniform(0, 15))
         elif what == "in":
             scene.back(start, rng.randint(20 * MS, 500 * MS), 0, rng.randint(0, 100 * MS))

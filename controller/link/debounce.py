@@ -20,12 +20,11 @@ class Change(NamedTuple):
 class Debounce:
     """One line, at `level` since `since`. Times are ns and never go back: the caller sees to that."""
 
-    __slots__ = ("_away", "_last", "_quiet", "_settle_ns", "began", "level", "raw", "since", "spikes")
+    __slots__ = ("_away", "_last", "_quiet", "_settle_ns", "began", "level", "raw", "since")
 
     def __init__(self, level: bool, at: int, settle_ns: int) -> None:  # noqa: FBT001 - a level is what a line has
         self.level = level
         self.since = at
-        self.spikes = 0  # bursts that came to nothing
         self.began: tuple[int, int] | None = None  # the first edge, and its order, of what is not judged yet
         self.raw = level
         self._away = 0  # how much the other level outweighs the standing one, ns
@@ -63,7 +62,6 @@ class Debounce:
             self._quiet += passed - drained
             if self._quiet >= self._settle_ns:
                 self.began = None
-                self.spikes += 1
             return None
         self._away += passed
         if self._away < self._settle_ns:

@@ -34,7 +34,7 @@ class Edges:
     """The sensors of a shoe. `lines` are those fitted: both beams or none, each of the others or not.
 
     It is deaf until `reread` told it every level, and again when edges were lost: edges are dropped while `deaf`. Times
-    are monotonic ns; an edge that comes too late is taken for one of now. `counts` holds what is only counted:
+    are monotonic ns; an edge that comes too late is taken for one of now. `counts` holds what is only counted: spikes,
     glitches, pull-backs and pokes, slow cards, and each kind of movement.
     """
 
@@ -59,7 +59,7 @@ class Edges:
         self._lost_at: int | None = None
         self._clock = 0
         self._read_at = 0
-        self._order = Order()
+        self._order = Order(self.counts)
         self._taken = 0  # edges
         self._amiss: dict[Line, int] = {}  # lines read at another level than their edges have told, and when
 
@@ -100,6 +100,11 @@ class Edges:
         self._amiss.clear()
         self._order.forget()
         return self._reported()
+
+    @property
+    def levels(self) -> dict[Line, bool]:
+        """The level that stands on each line; empty before the first was read."""
+        return {line: bounce.level for line, bounce in self._bounce.items()}
 
     @property
     def _moving(self) -> bool:
@@ -154,9 +159,12 @@ class Edges:
     def _arrive(self, at: int) -> None:
         self._clock = max(at, self._clock)
         for line, bounce in self._bounce.items():
+            restless = bounce.began is not None
             change = bounce.elapse(self._clock)
             if change is not None:
                 self._changed(line, change)
+            elif restless and bounce.began is None:
+                self.counts["spike"] += 1
         self._let_pass()
         self._cut.elapse(self._clock, self._idle_since(), self._full_since())
         self._watch()

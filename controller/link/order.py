@@ -6,6 +6,8 @@ are one edge, whose level is right, and a hole in the numbers of the request. Wh
 line's own numbers have a hole too, as soon as that line has another one.
 """
 
+from collections import Counter
+
 from .movements import Edge, Line
 
 HELD_MAX = 128  # as many as the kernel holds
@@ -14,13 +16,13 @@ HELD_MAX = 128  # as many as the kernel holds
 class Order:
     """`take` and `until` return edges in order. `lost`: edges of a line were dropped; `hole`: perhaps they were.
 
-    The first edge of all, and of each line, has the number 1.
+    The first edge of all, and of each line, has the number 1. `counts` gets `hole`, and `late` for each edge that came
+    after its place had been given up.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counter[str]) -> None:
         self.lost = self.hole = False
-        self.late = 0  # edges that came after their place had been given up
-        self.holes = 0
+        self._counts = counts
         self._held: dict[int, Edge] = {}
         self._next = 1  # the number of the edge that is to come
         self._seen: dict[Line, int] = {}  # the last of each line's own numbers
@@ -66,7 +68,7 @@ class Order:
         self._seen[edge.line] = edge.line_seq
         self._fresh.discard(edge.line)
         if edge.seq < self._next:
-            self.late += 1
+            self._counts["late"] += 1
             return [edge]
         self._held[edge.seq] = edge
         return (self._give_up() if len(self._held) > HELD_MAX else []) + self._ready()
@@ -80,7 +82,7 @@ class Order:
 
     def _give_up(self) -> list[Edge]:
         self.hole = True
-        self.holes += 1
+        self._counts["hole"] += 1
         self._missing += min(self._held) - self._next
         self._next = min(self._held)
         return self._ready()

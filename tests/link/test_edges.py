@@ -132,6 +132,9 @@ STORIES = {
     "a second one right behind the first, apart": "P: 10I 20O 70i 75I 80o 85O 135i 145o = card@80 card@145 = card2",
     "a second one right behind that goes back": "P: 10I 20O 70i 75I 80o 110i = card@80 = card1 pullback1",
     "behind the first, but far too late to be sure": "P: 10I 20O 70i 75I 180o 300i = ambiguous:tight@180 = card0",
+    "behind the first, and late for its speed": "P: 10I 20O 70i 75I 90o 120i = ambiguous:tight@90 = card0",
+    "behind a slow first": "P: 10I 60O 310i 315I 375o 420i = card@375 = card1 pullback1",
+    "behind a slower first": "P: 10I 110O 610i 615I 705o 750i = ambiguous:tight@705 = card0",
     "a glitch as the tail leaves": "P: 10I 20O 70i 74I 78i 80o = card@80 = card1 glitch1",
     "a tail in and out again, or a second one behind": "P: 10I 20O 70i 80I 150i 160o = ambiguous:tight@160 = card0",
     # gone back before leaving: counted only (I17)
@@ -142,8 +145,8 @@ STORIES = {
     "over a covered inner beam: perhaps it left": "P: 10I 20O 70o 400i = ambiguous:dragged@70 = card0 pullback0",
     "and the one it dragged is a card": "P: 10I 20O 70o 500O 560i 570o = ambiguous:dragged@70 card@570 = card1",
     "a card at once behind one that may have left": "P: 10I 20O 70o 90O 140i 150o = ambiguous:dragged@70 card@150 =",
-    "an outer beam that drops out has seen no gap": "P: 10I 20O 50o 53O 70i 80o = card@80 = card1",
-    "nor has an inner one": "P: 10I 20O 50i 53I 70i 80o = card@80 = card1",
+    "an outer beam that drops out has seen no gap": "P: 10I 20O 50o 53O 70i 80o = card@80 = card1 glitch1",
+    "nor has an inner one": "P: 10I 20O 50i 53I 70i 80o = card@80 = card1 glitch1",
     # put back after leaving (I17)
     "a card put back (I17)": "P: 10O 20I 70o 80i = returned@70 = returned1 pullback0",
     "put back, and drawn again": "P: 10O 20I 70o 80i 300I 310O 360i 370o = returned@70 card@370 =",
@@ -153,7 +156,7 @@ STORIES = {
     "half, and half again": "P: 10O 20I 80i 100I 150i 160o = ambiguous:outside@160 =",
     "a card under a finger": "P: 10O 60I 120i 130o = ambiguous:outside@130 =",
     # glitches never mask a card (6)
-    "a spike": "P: 10I 11i = = pullback0 card0",
+    "a spike": "P: 10I 11i = = spike1 glitch0 card0",
     "a glitch inside": "P: 10I 18i = = glitch1 pullback0",
     "a glitch outside": "P: 10O 18o = = glitch1 poke0",
     "a flash over both": "P: 10I 12O 18i 20o = = glitch2 card0",
@@ -298,6 +301,44 @@ def test_how_often_time_is_told_changes_nothing(name: str) -> None:
     once, _ = play(numbered(levels), up=up, end=end, waking=False)
     often, _ = play(numbered(levels), up=up, end=end)
     assert once == often
+
+
+MEASURES = {  # how long each card covered the inner beam, and took from beam to beam, in ms; - where that was not seen
+    "a card": ("10I 20O 70i 80o", "60/10"),
+    "after a touch of the outer beam": ("10I 20O 26o 40O 90i 100o", "80/30"),
+    "after a drop-out": ("10I 20O 50i 53I 70i 80o", "60/10"),
+    "after a glitch as the tail leaves": ("10I 20O 70i 74I 78i 80o", "60/10"),
+    "close behind another": ("10I 20O 70i 75I 80o 85O 135i 145o", "60/10 60/10"),
+    "dragged": ("10I 20O 70o 500O 560i 570o", "-"),
+    "dragged, at once": ("10I 20O 70o 90O 140i 150o", "-"),
+    "tight": ("10I 20O 70i 75I 180o 300O 360i 370o", "-"),
+    "after one put back": ("10O 20I 70o 200O 260i 270o", "-"),
+    "after one half put back": ("10O 20I 80i 100I 150o 300O 360i 370o", "-"),
+    "after a glitch that was no push": ("12O 15I 20o 25O 70i 80o", "55/10"),
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_measures(name: str) -> None:
+    told, expected = MEASURES[name]
+    _, levels, _, _ = parsed(told + " = =")
+    reports, _ = play(numbered(levels), lines=BEAMS, end=2_000 * MS)
+    cards = [report for report in reports if isinstance(report, CardOut)]
+    shown = ["-" if one.lag_ns is None else f"{(one.covered_ns or 0) // MS}/{one.lag_ns // MS}" for one in cards]
+    assert " ".join(shown) == expected
+
+
+def test_what_was_seen_before_a_loss_measures_no_card_after_it() -> None:
+    sensors = Edges(BEAMS)
+    sensors.reread(dict.fromkeys(BEAMS, False), 0)
+    first, *rest = numbered(edges(Pull(100 * MS, 60 * MS).spans()))
+    sensors.feed(first)
+    sensors.elapse(105 * MS)
+    sensors.forget(105 * MS)
+    sensors.reread({INNER: True, OUTER: False}, 106 * MS)
+    again = numbered([Level(edge.at, edge.line, edge.level) for edge in rest])
+    reports = [report for edge in again for report in sensors.feed(edge)] + sensors.elapse(1_000 * MS)
+    assert [(report.covered_ns, report.lag_ns) for report in reports if isinstance(report, CardOut)] == [(None, None)]
 
 
 # --- the ground truth of nights ------------------------------------------------------------------------------
@@ -596,12 +637,14 @@ def test_one_beam_is_refused(beam: Line) -> None:
 def test_levels_are_told_once_when_first_read() -> None:
     sensors = Edges(ALL)
     assert sensors.wants_levels
+    assert sensors.levels == {}
     first = sensors.reread(dict.fromkeys(ALL, False) | {PRESENT: True}, 5)
     assert first == [Mouth(5, full=True), Lid(5, is_open=False)]
     sensors.forget(0)
     assert sensors.reread(dict.fromkeys(ALL, False) | {LID: True}, 9) == [Mouth(9, full=False), Lid(9, is_open=True)]
     sensors.forget(0)
     assert sensors.reread(dict.fromkeys(ALL, False) | {LID: True}, 12) == []
+    assert sensors.levels == dict.fromkeys(ALL, False) | {LID: True}
 
 
 ALONE = {  # sensors of a shoe without beams
