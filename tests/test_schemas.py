@@ -241,3 +241,14 @@ def test_a_result_with_a_wrong_value_is_not_valid(path: tuple[str, ...], value: 
 def test_bytes_that_no_table_sends_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         schemas.validate(data)
+
+
+@pytest.mark.parametrize("kind", ["round.cancelled", "round.voided"])
+def test_a_reason_that_a_person_typed_is_text(kind: str) -> None:
+    """The pit boss voids in his own words; with no card out the round is cancelled, with one it is voided (I31)."""
+    (tree,) = [tree for tree in map(json.loads, MESSAGES) if tree["type"] == f"baccarat.{kind}.v1"][:1]
+    tree["data"]["reason"] = "Un jugador reclama: 8♥"
+    schemas.check(tree)
+    tree["data"]["reason"] = ""
+    with pytest.raises(ValidationError):
+        schemas.check(tree)
