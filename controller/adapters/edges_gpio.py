@@ -1,0 +1,332 @@
+"""The shoe's sensors on the header's GPIO lines, straight through gpiod: the kernel stamps and numbers their edges.
+
+One request holds all lines, so that one count orders their edges; the event loop reads its descriptor, and there is no
+thread. What the edges come to is `link.edges`' business: here they are read, in time, and told in the table's words.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+import gpiod
+from gpiod.line import Bias, Clock, Direction, Value
+from gpiod.line import Edge as Detect
+
+from controller.core.events import (
+    CardMoved,
+    CardReturned,
+    CutCardSeen,
+    CutCardWaiting,
+    Event,
+    FaultGone,
+    FaultSeen,
+    LidChanged,
+    MouthChanged,
+    MovementUnclear,
+    TwoCardsMoved,
+)
+from controller.link.chips import HEADERS, ChipError, find_chip
+from controller.link.edges import EDGES, Edges
+from controller.link.movements import (
+    Ambiguous,
+    CardOut,
+    CutOut,
+    CutWaiting,
+    Edge,
+    Fault,
+    Lid,
+    Line,
+    Mouth,
+    Report,
+    Returned,
+    Thresholds,
+    TwoOut,
+    Well,
+    Why,
+)
+from controller.ports import Submit
+
+log = logging.getLogger(__name__)
+
+CODE = "I41"
+CHIP = "chip"  # the part at fault when the lines cannot be read at all
+EVENTS_MAX = 128  # edges that wait in the kernel, which drops the oldest (its own choice is 16 a line): G6
+READS_MAX = 8  # of so many edges in one turn of the loop: a line that chatters without end holds nothing else up
+INVERTED = (Line.PRESENT,)  # low means a card; a broken wire reads as an empty mouth, and everywhere else as True
+
+# The chip says no in gpiod's calls (OSError), or there is not exactly one (ChipError).
+TROUBLE = (OSError, ChipError)
+
+ADVICE = {
+    errno.ENOENT: "is not there",
+    errno.EACCES: "may not be opened by this user: add the user to the group gpio",
+    errno.EPERM: "may not be opened by this user: add the user to the group gpio",
+    errno.ENODEV: "is gone: check its plug and power",
+    errno.EIO: "fails: check its plug and power",
+}
+
+_COVERED = "free the exit, clean the sensor, check its wire: a broken one looks the same"
+TEXTS: dict[tuple[str, Why], str] = {
+    (Line.INNER, Why.STUCK): f"exit_inner has been covered for too long: {_COVERED}",
+    (Line.OUTER, Why.STUCK): f"exit_outer has been covered for too long: {_COVERED}",
+    (Line.INNER, Why.FLICKERS): "exit_inner flickers: check its plug and supply, and keep other light off it",
+    (Line.OUTER, Why.FLICKERS): "exit_outer flickers: check its plug and supply, and keep other light off it",
+    (Line.INNER, Why.BLIND): "exit_inner does not see what exit_outer sees: check that it sees a card held in it",
+    (Line.OUTER, Why.BLIND): "exit_outer does not see what exit_inner sees: check that it sees a card held in it",
+    (Line.PRESENT, Why.BLIND): "present saw an empty mouth when cards came out: clean it, check that it sees a card",
+    (Line.CUT, Why.STUCK): "cut sees the cut card after it left: clean it, check its wire; report the cut card by hand",
+    (EDGES, Why.LOST): "changes of the shoe's sensors were lost: count the cards; see which sensor flickers",
+}
+
+
+class _LostError(Exception):
+    """gpiod's word, or ours, that the chip is of no use any more; its cause says why."""
+
+
+def chip_paths() -> list[str]:
+    return sorted(str(path) for path in Path("/dev").glob("gpiochip*"))
+
+
+class EdgesGpio:
+    """Source: the sensors of the shoe. `lines` are those fitted, and their offsets on the chip (BCM numbers on a Pi).
+
+    ValueError for one exit beam without the other. All lines are pulled up; those `inverted` say True when they are
+    low. `open_chip` opens a chip by its path, as `gpiod.Chip`; `paths` lists the chips; `labels` are those that the
+    right one may have; `now` is CLOCK_MONOTONIC in ns, which the kernel's stamps must be of.
+
+    A chip that is lost, or not there, is one fault I41 of the part `chip` until it is read again; `retry_s` is the
+    first and the longest wait between two attempts. `opened` is set while the lines are read; `tried` is set once the
+    first attempt is over, whatever its end. `sensors` holds the counts for whoever diagnoses.
+    """
+
+    def __init__(
+        self,
+        *,
+        lines: Mapping[Line, int],
+        inverted: Collection[Line] = INVERTED,
+        limits: Thresholds | None = None,
+        open_chip: Callable[[str], gpiod.Chip] = gpiod.Chip,
+        paths: Callable[[], Iterable[str]] = chip_paths,
+        labels: Collection[str] = HEADERS,
+        retry_s: tuple[float, float] = (0.2, 2.0),
+        now: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.sensors = Edges(lines, limits)
+        self.opened = asyncio.Event()
+        self.tried = asyncio.Event()
+        self._offsets = dict(lines)
+        self._lines = {offset: line for line, offset in lines.items()}
+        self._inverted = inverted
+        self._open_chip = open_chip
+        self._paths = paths
+        self._labels = labels
+        self._retry_s = retry_s
+        self._now = now
+        self._fault = ""  # the text of the fault that stands
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self, submit: Submit) -> None:
+        wait, longest = self._retry_s
+        while True:
+            began = self._now()
+            try:
+                request = self._open()
+            except TROUBLE as error:
+                self._lost(submit, error)
+            else:
+                await self._read(request, submit)
+            # A chip that comes and goes is not opened more often than one that is not there.
+            if self._now() - began > longest * 1e9:
+                wait = self._retry_s[0]
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, longest)
+
+    def _open(self) -> gpiod.LineRequest:
+        """All lines in one request, ours alone; any of TROUBLE."""
+        path = self._find()
+        settings: dict[Iterable[int | str] | int | str, gpiod.LineSettings | None] = {
+            offset: gpiod.LineSettings(
+                direction=Direction.INPUT,
+                edge_detection=Detect.BOTH,
+                bias=Bias.PULL_UP,
+                active_low=line in self._inverted,
+                event_clock=Clock.MONOTONIC,
+            )
+            for line, offset in self._offsets.items()
+        }
+        with self._open_chip(path) as chip:
+            try:
+                return chip.request_lines(
+                    settings, consumer=f"baccarat-table {os.getpid()}", event_buffer_size=EVENTS_MAX
+                )
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                held = [chip.get_line_info(offset) for offset in self._lines]
+                names = [f"GPIO{info.offset} by {info.consumer or 'the kernel'}" for info in held if info.used]
+                raise ChipError(
+                    f"{path}: held is {', '.join(names)}: stop that program, or choose other pins"
+                ) from error
+
+    def _find(self) -> str:
+        """The path of the header's chip. One may have two paths, as a Pi 5's gpiochip4 is a link; its name is one."""
+        found: dict[str, tuple[str, str, int]] = {}
+        closed: OSError | None = None
+        for path in self._paths():
+            try:
+                with self._open_chip(path) as chip:
+                    info = chip.get_info()
+            except OSError as error:
+                closed = error
+            else:
+                found.setdefault(info.name, (path, info.label, info.num_lines))
+        try:
+            path = find_chip({path: label for path, label, _ in found.values()}, self._labels)
+        except ChipError as error:
+            if closed is not None and not any(label in self._labels for _, label, _ in found.values()):
+                raise closed from error  # perhaps the one
+            raise
+        (count,) = [lines for where, _, lines in found.values() if where == path]
+        if max(self._lines) >= count:
+            raise ChipError(f"{path} has no line {max(self._lines)}: it has {count}")
+        return path
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    async def _read(self, request: gpiod.LineRequest, submit: Submit) -> None:
+        """Reads until the chip is lost and reported; the lines are given back on every way out."""
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[BaseException | None] = loop.create_future()
+        fd = request.fd
+        try:
+            self._ready(request, submit, over)  # reads the levels first
+            if not over.done():
+                loop.add_reader(fd, self._ready, request, submit, over)
+                self._found(submit)
+                self.opened.set()
+            lost = await over
+        finally:
+            self.opened.clear()
+            self._cancel()
+            loop.remove_reader(fd)
+            request.release()
+            reports = self.sensors.forget(self._now())
+        self._tell(submit, reports)
+        self._lost(submit, lost)
+
+    def _ready(self, request: gpiod.LineRequest, submit: Submit, over: "asyncio.Future[BaseException | None]") -> None:
+        """The loop calls this when edges wait, when the chip is gone, and when time has come to a judgement.
+
+        What ends `over` wakes `_read`, which gives the lines back in the next turn: a lost chip stays readable.
+        """
+        self._cancel()
+        if over.done():
+            return
+        try:
+            self._take(request, submit)
+        except _LostError as error:
+            over.set_result(error.__cause__)
+        except Exception as error:  # noqa: BLE001 -- hides nothing: in a callback it would only be logged, so it ends `run`
+            over.set_exception(error)
+        else:
+            due = self.sensors.due
+            if due is not None:
+                wait = max(0, due - self._now()) / 1e9
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(wait, self._ready, request, submit, over)
+
+    def _take(self, request: gpiod.LineRequest, submit: Submit) -> None:
+        """Tells the table what is sure by now."""
+        for _ in range(READS_MAX):
+            at = self._now()  # before the look: when no edge waits, all of those up to here were handed over
+            edges = self._waiting(request)
+            for edge in edges:
+                self._tell(submit, self.sensors.feed(edge))
+            if not edges:
+                self._tell(submit, self.sensors.elapse(at))
+                break
+        if self.sensors.wants_levels:
+            at = self._now()
+            self._tell(submit, self.sensors.reread(self._levels(request), at))
+
+    def _waiting(self, request: gpiod.LineRequest) -> list[Edge]:
+        try:
+            events = request.read_edge_events(EVENTS_MAX) if request.wait_edge_events(0) else []
+        except OSError as error:
+            raise _LostError from error
+        if events and max(event.timestamp_ns for event in events) > self._now():
+            raise _LostError from OSError(errno.EPROTO, "its edges are not stamped by CLOCK_MONOTONIC")
+        return [self._edge(event) for event in events]
+
+    def _levels(self, request: gpiod.LineRequest) -> dict[Line, bool]:
+        try:
+            values = request.get_values(list(self._lines))
+        except OSError as error:
+            raise _LostError from error
+        return {line: value is Value.ACTIVE for line, value in zip(self._offsets, values, strict=True)}
+
+    def _edge(self, event: gpiod.EdgeEvent) -> Edge:
+        level = event.event_type is gpiod.EdgeEvent.Type.RISING_EDGE
+        return Edge(self._lines[event.line_offset], level, event.timestamp_ns, event.global_seqno, event.line_seqno)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # --- telling --------------------------------------------------------------------------------------------
+
+    def _tell(self, submit: Submit, reports: Iterable[Report]) -> None:
+        for report in reports:
+            event = told(report)
+            if isinstance(event, FaultSeen):
+                log.warning("shoe sensors: %s", event.text)
+            submit(event)
+
+    def _found(self, submit: Submit) -> None:
+        if self._fault:
+            log.warning("shoe sensors: the chip is read again")
+            submit(FaultGone(self._now(), CODE, CHIP))
+        self._fault = ""
+        self.tried.set()
+
+    def _lost(self, submit: Submit, error: BaseException | None) -> None:
+        what = str(error)
+        if isinstance(error, OSError):
+            advice = ADVICE.get(error.errno or 0, f"fails ({error.strerror}): check its plug and power")
+            what = f"the GPIO chip of the shoe's sensors {advice}"
+        if what != self._fault:
+            log.warning("shoe sensors: %s", what)
+        if not self._fault:
+            submit(FaultSeen(self._now(), CODE, CHIP, what))
+        self._fault = what
+        self.tried.set()
+
+
+def told(report: Report) -> Event:
+    """A report of the sensors in the table's words."""
+    match report:
+        case CardOut(at=at):
+            return CardMoved(at)
+        case TwoOut(at=at):
+            return TwoCardsMoved(at)
+        case CutOut(at=at, via=via):
+            return CutCardSeen(at, via)
+        case CutWaiting(at=at):
+            return CutCardWaiting(at)
+        case Returned(at=at):
+            return CardReturned(at)
+        case Ambiguous(at=at, why=why):
+            return MovementUnclear(at, str(why))
+        case Mouth(at=at, full=full):
+            return MouthChanged(at, full)
+        case Lid(at=at, is_open=is_open):
+            return LidChanged(at, is_open)
+        case Fault(at=at, part=part, why=why):
+            return FaultSeen(at, CODE, str(part), TEXTS[part, why])
+        case Well(at=at, part=part):
+            return FaultGone(at, CODE, str(part))
