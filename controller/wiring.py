@@ -33,7 +33,7 @@ from .core.events import Configured, JournalMade, Restarted
 from .core.profile import Opens, Procedure, Profile
 from .core.state import State
 from .panel import LanguageError, Words
-from .ports import Journal, Panel, Publisher, Source
+from .ports import Journal, JournalError, Panel, Publisher, Source
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,13 @@ class Table:
 def _check_signer(journal: JournalSqlite, public_key: str) -> None:
     """A generation has one signer, the one that its first message announces."""
     first = journal.read(0, 1)
-    announced = json.loads(first[0].data)["data"]["publickey"] if first and first[0].seqno == 1 else public_key
+    if not first or first[0].seqno != 1:
+        return
+    try:
+        announced = json.loads(first[0].data)["data"]["publickey"]
+    except (ValueError, LookupError, TypeError) as error:
+        journal.close()
+        raise JournalError("message 1 of the journal is damaged: run `tablectl journal verify`") from error
     if announced != public_key:
         journal.close()
         raise WiringError(
