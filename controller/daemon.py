@@ -19,7 +19,7 @@ from typing import Any
 from . import __version__, wiring
 from .config import ConfigError
 from .control.server import ControlError, ControlServer
-from .core.events import Stopped
+from .core.events import Elapsed, Stopped
 from .keys import KeyFileError
 from .loop import Loop
 from .ports import JournalError
@@ -128,6 +128,7 @@ async def live(table: wiring.Table, control: ControlServer, notifier: Notifier, 
         tasks.start(type(source).__name__, source.run(loop.submit))
     await asyncio.gather(*table.begin())
     await self_test(table)
+    await loop.submit(Elapsed(table.clock.now()))  # behind what the devices have said: it is durable, and shown
     loop.watchers.extend(wiring.wakers(table))
     control.open()
     tasks.start("control", control.run())
