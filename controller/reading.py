@@ -9,9 +9,11 @@ import asyncio
 import errno
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+from .core.cards import Card
 from .core.codes import Codes, Scans, Sign
 from .core.events import FaultGone, FaultSeen
 from .link.doubt import Doubt
@@ -26,10 +28,23 @@ LINE_MAX = 128  # bytes: more than any code of ours, so that a foreign label is 
 SETTLE_S = 0.05  # six characters at 1200 baud, three packets of a USB device that is asked each 16 ms
 SETTLE_TRIES = 20  # a second: what never pauses is no scanner, or none that we understand
 NOISE_LOG_S = 10.0  # the noise of so long is one line in the log
+HEARD_MAX = 8  # lines that `diag` shows
 STRANGE = "sends nothing that is a code: check that it is the scanner, how the scanner is set up, and scanner.codes"
 
 Piece = tuple[int, bytes]
 """Bytes of lines, and when they came: monotonic ns."""
+
+
+class Heard(NamedTuple):
+    """A line as `diag` tells it: what it was, and its text; None where that may not be known (B10)."""
+
+    kind: str
+    text: str | None
+
+
+def never() -> bool:
+    """For `in_clear`: no text is ever shown."""
+    return False
 
 
 class Device(Protocol):
@@ -64,6 +79,7 @@ class Reading:
     fault I40 until it is read again, or sends one; `advice` says what to do of any of `trouble`, after the port's name.
     `retry_s` is the first and the longest wait between two attempts to open it. `opened` is set while the device is
     read: what was sent before is not taken. `tried` is set once the first attempt is over, whatever its end.
+    `in_clear` says whether no card can be in play now, so that `diag` may tell what a line says.
     """
 
     def __init__(
@@ -78,24 +94,44 @@ class Reading:
         idle_ms: int,
         on_repeat: Callable[[int], None] | None,
         retry_s: tuple[float, float],
+        in_clear: Callable[[], bool] = never,
     ) -> None:
         self.lines = Lines(LINE_MAX, idle_ms * 1_000_000)
         self.scans = Scans(codes, repeat_ms, on_repeat)
         self.doubt = Doubt()
         self.opened = asyncio.Event()
         self.tried = asyncio.Event()
+        self._port = port
         self._name = f"scanner port {port}"
         self._connect = connect
         self._trouble = trouble
         self._advice = advice
         self._codes = codes
         self._retry_s = retry_s
+        self._in_clear = in_clear
+        self._heard: deque[Heard] = deque(maxlen=HEARD_MAX)
         self._fault: str | None = None  # the text of the fault that stands; None: what a run before this one saw
         self._timer: asyncio.TimerHandle | None = None  # set while half a line waits
         self._dropped = 0  # `lines.dropped` at the last line
         self._doubted = 0  # `lines.dropped` when it last counted for doubt
         self._logged = 0  # `lines.dropped` at the last word about it in the log
         self._logged_at = -NOISE_LOG_S
+
+    def diag(self) -> dict[str, Any]:
+        """For people: `port` `open` `fault`, `counted` since the start, and the `last` lines {kind, text}, newest last.
+
+        The text of a line is told only where `in_clear` held when it came, and holds now: else the line would tell a
+        face before its card is placed. Its length is not told either: in a table of the house's own it may be a ten's.
+        """
+        lines, clear = self.lines, self._in_clear()
+        counted = {name: getattr(lines, name) for name in ("clean", "dirty", "halves", "overlong")}
+        return {
+            "port": self._port,
+            "open": self.opened.is_set(),
+            "fault": self._fault or "",
+            "counted": {**counted, "repeats": self.scans.repeats},
+            "last": [{"kind": heard.kind, "text": heard.text if clear else None} for heard in self._heard],
+        }
 
     async def run(self, submit: Submit) -> None:
         wait, longest = self._retry_s
@@ -183,7 +219,9 @@ class Reading:
     def _tell(self, line: Line, submit: Submit) -> None:
         """One line to the table; where nothing sounds like a scanner, a fault and not line for line."""
         torn, self._dropped = self.lines.dropped != self._dropped, self.lines.dropped
-        known = line.clean and self._codes.classify(line.text) is not Sign.UNKNOWN
+        read = self._codes.classify(line.text) if line.clean else Sign.UNKNOWN
+        known = read is not Sign.UNKNOWN
+        self._heard.append(Heard(_kind(read) if line.clean else "noise", line.text if self._in_clear() else None))
         if known or not torn:
             self.doubt.hear(known=known)
         if self.doubt.strange:
@@ -253,3 +291,10 @@ class Reading:
             submit(FaultSeen(at, CODE, PART, text))
         self._fault = text
         self.tried.set()
+
+
+def _kind(read: Card | Sign) -> str:
+    return "card" if isinstance(read, Card) else _KINDS[read]
+
+
+_KINDS = {Sign.CUT: "cut card", Sign.NO_READ: "misread", Sign.UNKNOWN: "unknown"}

@@ -105,6 +105,25 @@ class ButtonsGpio:
         """What is down, settled, by name; a pin that is lost is missing."""
         return {contact.name: contact.button.pressed for contact in self._contacts if contact.button}
 
+    def diag(self) -> dict[str, Any]:
+        """For people: each of `pins` {name, pin, down, edges, trouble}; `down` is None while the pin is not open.
+
+        `edges` counts those that came: also a press that is too short to be seen.
+        """
+        now = self._now()
+        return {
+            "pins": [
+                {
+                    "name": contact.name,
+                    "pin": contact.pin,
+                    "down": contact.button.pressed if contact.button else None,
+                    "edges": contact.told,
+                    "trouble": contact.trouble(now),
+                }
+                for contact in self._contacts
+            ]
+        }
+
     async def run(self, submit: Submit) -> None:
         self._loop = asyncio.get_running_loop()
         self._look_at = self._now()

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 CODE = "display"
 PART = "display"
+TEST_S = 5.0
 REFRESH_S = 60.0  # the longest that a panel stays dark after a moment without power
 STOP_S = 2.0  # how long the end of the program waits for a bus that hangs
 LOG_S = 10.0  # the errors of so long are one line in the log
@@ -299,6 +300,8 @@ class DisplayOled:
         self._view: View | None = None  # the newest; the thread takes it when it can
         self._drawn: View | None = None  # what `_frame` shows
         self._frame = bytes(frame.WIDTH * frame.PAGES)
+        self._pattern = self._frame  # what a test shows
+        self._test_until = 0.0  # time.monotonic()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._failures = 0  # since the panel was last written whole
@@ -306,7 +309,21 @@ class DisplayOled:
         self._fault: str | None = None  # the text of the fault that stands; None: what stands is not known yet
         self._logged_at = -LOG_S
 
+    def diag(self) -> dict[str, Any]:
+        """For people: `place`, whether it `shows` what it should, `errors` of this run, `fault` that stands."""
+        shows = self._fault == "" and not self._failures
+        return {"place": str(self._oled.place), "shows": shows, "errors": self.errors, "fault": self._fault or ""}
+
+    def test(self) -> int:
+        """Shows the test pattern and says for how long, ms. It ends sooner with a view that says something else."""
+        self._pattern = frame.pattern()
+        self._test_until = time.monotonic() + TEST_S
+        self._wake.set()
+        return round(TEST_S * 1_000)
+
     def show(self, view: View) -> None:
+        if view != self._view:
+            self._test_until = 0.0
         self._view = view
         self._wake.set()
 
@@ -373,11 +390,15 @@ class DisplayOled:
                     due = time.monotonic() + self._refresh_s
                     self._found(tell)
                 self._oled.update(self._newest)
-                rest = max(0.0, due - time.monotonic())
+                now = time.monotonic()
+                ends = self._test_until if self._test_until > now else due
+                rest = max(0.0, min(due, ends) - now)
             self._wake.wait(rest)
 
     def _newest(self) -> bytes:
-        """The frame of the newest view: the same object as long as there is no newer one."""
+        """The frame of the newest view, or of a test: the same object as long as there is no newer one."""
+        if time.monotonic() < self._test_until:
+            return self._pattern
         view = self._view
         if view is not None and view is not self._drawn:
             panel = self._words.panel(view, self._table)

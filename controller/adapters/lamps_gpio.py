@@ -16,6 +16,7 @@ from gpiozero import LED, Buzzer, GPIOZeroError
 from gpiozero.pins import Factory
 
 from controller.core.events import FaultGone, FaultSeen
+from controller.core.facts import Phase
 from controller.core.view import Lamps, Pattern, View
 from controller.ports import Submit
 
@@ -25,6 +26,7 @@ LAMPS, BUZZER = "lamps", "buzzer"  # fault codes, each with the part of its name
 TROUBLE = (OSError, GPIOZeroError)  # how a pin says no
 MS = 1_000_000
 SOUND_NS = 1_000 * MS  # heard over a full table, and over before the first card is turned
+TEST_STEP_NS, TEST_ALL_NS = 300 * MS, 1_000 * MS  # a test: each alone, then all of them
 NAMES_MAX = 16  # closings remembered as sounded; they come one after the other
 
 # How the red lamps tell what they mean: on, off, on … for so many ms, and from the start again. One number: steady.
@@ -87,6 +89,22 @@ def _flash(figure: Sequence[int], age: int) -> tuple[bool, int | None]:
             break
         on = not on
     return on, age - at
+
+
+class Rehearsal(NamedTuple):
+    """A test of a part, `lamps` or `buzzer`, and its time, monotonic ns."""
+
+    part: str
+    began: int
+    until: int
+
+
+def rehearse(age: int, count: int) -> tuple[list[bool], int]:
+    """What of `count` pins is on at that age, ns, of a test, and the age at which that changes or the test ends."""
+    step = age // TEST_STEP_NS
+    if step < count:
+        return [index == step for index in range(count)], (step + 1) * TEST_STEP_NS
+    return [True] * count, count * TEST_STEP_NS + TEST_ALL_NS
 
 
 class _Output:
@@ -158,6 +176,8 @@ class LampsGpio:
         self._buzzer = [] if buzzer is None else [_Output("buzzer", buzzer, BUZZER, _maker(Buzzer, buzzer, factory))]
         self._outputs = [*self._bar, *self._amber, *self._red, *self._call, *self._buzzer]
         self._lamps = Lamps()
+        self._phase: Phase | None = None
+        self._rehearsal: Rehearsal | None = None
         self._pattern, self._since = Pattern.OFF, 0
         self._sounded: deque[str] = deque(maxlen=NAMES_MAX)
         self._sound_until = 0
@@ -173,9 +193,37 @@ class LampsGpio:
         """What each pin shows, by its name."""
         return {output.name: output.lit for output in self._outputs}
 
+    def diag(self, part: str) -> dict[str, Any]:
+        """For people, of `lamps` or `buzzer`: `pins` {name, pin, lit, trouble}; `lit` is None while not open."""
+        own = [output for output in self._outputs if output.part == part]
+        return {
+            "pins": [
+                {
+                    "name": output.name,
+                    "pin": output.pin,
+                    "lit": output.lit if output.is_open else None,
+                    "trouble": output.trouble,
+                }
+                for output in own
+            ]
+        }
+
+    def test(self, part: str) -> int:
+        """Begins a test of `lamps` or `buzzer` and says how long it lasts, ms: each pin alone, then all of them.
+
+        It ends sooner with a view that shows other lamps, or another phase: what the lamps say comes first.
+        """
+        count = sum(output.part == part for output in self._outputs)
+        lasts, at = count * TEST_STEP_NS + TEST_ALL_NS, self._now()
+        self._rehearsal = Rehearsal(part, at, at + lasts)
+        self._wake()
+        return lasts // MS
+
     def show(self, view: View) -> None:
         self._hear(self._now())  # a closing that came due before this view is heard, whatever follows it
-        self._lamps = view.lamps
+        if view.lamps != self._lamps or view.phase is not self._phase:
+            self._rehearsal = None
+        self._lamps, self._phase = view.lamps, view.phase
         self._wake()
 
     async def run(self, submit: Submit) -> None:
@@ -208,8 +256,20 @@ class LampsGpio:
             *[lamps.call for _ in self._call],
             *[sounds for _ in self._buzzer],
         )
-        times = (picture.until, self._sound_until if sounds else None, self._put(wanted, at))
+        shown, changes = self._rehearsed(wanted, at)
+        times = (picture.until, self._sound_until if sounds else None, changes, self._put(shown, at))
         return min((moment for moment in times if moment is not None), default=None)
+
+    def _rehearsed(self, wanted: Sequence[bool], at: int) -> tuple[Sequence[bool], int | None]:
+        """The picture with what a test shows in its place, and when that changes."""
+        test = self._rehearsal
+        if test is None or at >= test.until:
+            self._rehearsal = None
+            return wanted, None
+        own = [output.part == test.part for output in self._outputs]
+        lit, changes = rehearse(at - test.began, sum(own))
+        tested = iter(lit)
+        return [next(tested) if mine else old for mine, old in zip(own, wanted, strict=True)], test.began + changes
 
     def _hear(self, at: int) -> None:
         """A closing whose sound is due, sounds: once for its name, however often it is shown (C1)."""

@@ -16,7 +16,7 @@ from controller.core.codes import Codes
 from controller.link import keys
 from controller.link.keys import Keys
 from controller.ports import Submit
-from controller.reading import Piece, Reading, gone
+from controller.reading import Piece, Reading, gone, never
 
 log = logging.getLogger(__name__)
 
@@ -172,6 +172,7 @@ class ScannerHid:
         idle_ms: int = 200,
         on_repeat: Callable[[int], None] | None = None,
         retry_s: tuple[float, float] = (0.2, 2.0),
+        in_clear: Callable[[], bool] = never,
         kernel: Kernel = Kernel(),  # noqa: B008 - a tuple of functions, the same for all
     ) -> None:
         self._reading = Reading(
@@ -184,9 +185,13 @@ class ScannerHid:
             idle_ms=idle_ms,
             on_repeat=on_repeat,
             retry_s=retry_s,
+            in_clear=in_clear,
         )
         self.lines, self.scans = self._reading.lines, self._reading.scans
         self.opened, self.tried = self._reading.opened, self._reading.tried
+
+    def diag(self) -> dict[str, Any]:
+        return self._reading.diag()
 
     async def run(self, submit: Submit) -> None:
         await self._reading.run(submit)

@@ -5,12 +5,13 @@ import fcntl
 import os
 import termios
 from collections.abc import Callable
+from typing import Any
 
 import serial
 
 from controller.core.codes import Codes
 from controller.ports import Submit
-from controller.reading import Piece, Reading, gone
+from controller.reading import Piece, Reading, gone, never
 
 CHUNK = 4096  # bytes: what the kernel holds for a tty
 PTY_MAJORS = range(136, 144)  # Unix98 pseudo-terminals (Linux, Documentation/admin-guide/devices.txt)
@@ -91,6 +92,7 @@ class ScannerSerial:
         idle_ms: int = 200,
         on_repeat: Callable[[int], None] | None = None,
         retry_s: tuple[float, float] = (0.2, 2.0),
+        in_clear: Callable[[], bool] = never,
     ) -> None:
         self._reading = Reading(
             port=port,
@@ -102,9 +104,13 @@ class ScannerSerial:
             idle_ms=idle_ms,
             on_repeat=on_repeat,
             retry_s=retry_s,
+            in_clear=in_clear,
         )
         self.lines, self.scans = self._reading.lines, self._reading.scans
         self.opened, self.tried = self._reading.opened, self._reading.tried
+
+    def diag(self) -> dict[str, Any]:
+        return self._reading.diag()
 
     async def run(self, submit: Submit) -> None:
         await self._reading.run(submit)

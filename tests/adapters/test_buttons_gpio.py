@@ -560,3 +560,25 @@ def test_an_edge_after_the_end_is_a_logged_nothing(caplog: pytest.LogCaptureFixt
     start.changed(table.wires.factory.ticks(), level=True)
     assert "came after the loop's end" in caplog.text
     assert table.told == ["start 100"]
+
+
+# --- what a technician sees ---------------------------------------------------------------------------------
+
+
+def test_diag_tells_what_is_down_and_counts_what_was_too_short_to_see() -> None:
+    async def main(table: Table) -> None:
+        await acted(table, "100 start+ 200 confirm+ 300 confirm-")
+        await table.at(500)
+        told = {pin["name"]: pin for pin in table.buttons.diag()["pins"]}
+        assert list(told) == list(PINS)
+        assert told["start"] == {"name": "start", "pin": 16, "down": True, "edges": 1, "trouble": ""}
+        assert (told["confirm"]["down"], told["confirm"]["edges"]) == (False, 2)
+        await table.at(31_000)
+        assert "start on GPIO16 has been closed" in table.buttons.diag()["pins"][0]["trouble"]
+
+    play(main)
+
+
+def test_diag_before_the_pins_are_open() -> None:
+    buttons = ButtonsGpio(MockFactory(), start=16)
+    assert [pin["down"] for pin in buttons.diag()["pins"]] == [None]

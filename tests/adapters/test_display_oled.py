@@ -439,3 +439,48 @@ def test_an_error_of_the_program_ends_the_run() -> None:
 def test_places_name_themselves() -> None:
     places: list[Place] = [I2c(1, 0x3D), Spi(1, 24, None, FakeSpi(FakePanel("ssd1306")).output)]
     assert [str(place) for place in places] == ["0x3D on /dev/i2c-1", "/dev/spidev0.1"]
+
+
+# --- the technician's test ------------------------------------------------------------------------------------
+
+
+def test_a_test_shows_the_pattern_until_the_table_says_something_else() -> None:
+    panel, _, oled = on_i2c()
+
+    async def test() -> None:
+        async with running(oled, panel) as rig:
+            await rig.show(CLOSED)
+            assert rig.display.test() == 5_000
+            rig.display.show(CLOSED)  # nothing new
+            await rig.shows(frame.pattern())
+            assert rig.display.diag() == {"place": "0x3C on the test's bus", "shows": True, "errors": 0, "fault": ""}
+            await rig.show(FIRST)
+
+    run(test())
+
+
+def test_a_test_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    panel, _, oled = on_i2c()
+    monkeypatch.setattr("controller.adapters.display_oled.TEST_S", 0.3)
+
+    async def test() -> None:
+        async with running(oled, panel) as rig:
+            await rig.show(CLOSED)
+            rig.display.test()
+            await rig.shows(frame.pattern())
+            await rig.shows(meant(CLOSED))
+
+    run(test())
+
+
+def test_diag_tells_of_a_panel_that_is_not_there() -> None:
+    async def test() -> None:
+        async with running(Oled("ssd1309", I2c(9_999, 0x3C)), FakePanel("ssd1309")) as rig:
+            assert rig.display.diag() == {"place": "0x3C on /dev/i2c-9999", "shows": False, "errors": 0, "fault": ""}
+            rig.display.show(CLOSED)
+            await until(lambda: rig.display.diag()["fault"])
+            told = rig.display.diag()
+            assert (told["shows"], "has no bus" in told["fault"]) == (False, True)
+            assert told["errors"] >= 2
+
+    run(test())

@@ -640,3 +640,91 @@ def test_there_is_no_thread_and_no_default_factory() -> None:
     play(main)
     assert threads == [before] * len(Pattern)
     assert gpiozero.Device.pin_factory is None
+
+
+# --- the technician's test ----------------------------------------------------------------------------------
+
+STEP, ALL = 0.3, 1.0  # seconds
+
+
+def test_a_test_shows_each_lamp_alone_then_all_and_leaves_the_buzzer_alone() -> None:
+    async def main(table: Table) -> None:
+        lamps = len(WIRED) + len(BAR) - 2
+        assert table.panel.test("lamps") == round(1000 * (lamps * STEP + ALL))
+        for index, pin in enumerate((*BAR, AMBER, RED, CALL)):
+            await table.until(STEP * index + 0.1)
+            assert table.burning == {pin}
+        await table.until(lamps * STEP + 0.1)
+        assert table.burning == {*BAR, AMBER, RED, CALL}
+        await table.until(lamps * STEP + ALL)
+        assert table.burning == set()
+        before = table.loop.wakes
+        await table.until(60)
+        assert table.loop.wakes - before == 1, "a test that is over wakes nobody: the one is ours"
+
+    assert play(main).pins.of(BUZZER) == []
+
+
+def test_the_buzzers_test_leaves_the_lamps_alone() -> None:
+    async def main(table: Table) -> None:
+        table.show(Lamps(Pattern.HELD))
+        table.panel.test("buzzer")
+        await table.until(0.1)
+        assert table.burning == {RED, BUZZER}
+        await table.until(10)
+        assert table.burning == {RED}
+
+    near(play(main).pins.of(BUZZER), [(0, True), (STEP + ALL, False)])
+
+
+def test_a_repeated_test_begins_anew_and_is_bounded() -> None:
+    async def main(table: Table) -> None:
+        for _ in range(5):
+            table.panel.test("buzzer")
+        await table.until(STEP + ALL)
+        assert table.burning == set()
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("shown", "burning"),
+    [
+        (view(betting(20.0)), set(BAR)),
+        (view(Lamps(Pattern.HELD)), {RED}),
+        (view(Lamps(call=True)), {CALL}),
+        (View(Phase.DEALING, Prompt(Text("x")), OFF), set()),
+    ],
+    ids=["betting", "held", "call", "a first card"],
+)
+def test_what_the_table_says_ends_a_test(shown: View, burning: set[int]) -> None:
+    """No test may stand in the way of a signal, however it began."""
+
+    async def main(table: Table) -> None:
+        table.show(OFF)
+        table.panel.test("lamps")
+        table.panel.show(view(OFF))  # nothing new: a receipt came
+        await table.until(0.1)
+        assert table.burning == {BAR[0]}
+        table.panel.show(shown)
+        await table.until(0.11)
+        assert table.burning == burning
+
+    play(main)
+
+
+def test_diag_tells_each_pin_and_what_is_wrong_with_it() -> None:
+    async def main(table: Table) -> None:
+        assert isinstance(table.pins, Pins)
+        table.pins.broken.add(RED)
+        table.show(Lamps(Pattern.HELD, call=True))
+        await table.until(0.1)
+        told = {pin["name"]: pin for pin in table.panel.diag("lamps")["pins"]}
+        assert list(told) == [*(f"timer lamp {index}" for index in range(1, 5)), "amber lamp", "red lamp", "call lamp"]
+        assert told["call lamp"] == {"name": "call lamp", "pin": CALL, "lit": True, "trouble": ""}
+        assert told["amber lamp"]["lit"] is False
+        assert told["red lamp"]["lit"] is None
+        assert told["red lamp"]["trouble"].startswith(f"red lamp on GPIO{RED} fails")
+        assert [pin["name"] for pin in table.panel.diag("buzzer")["pins"]] == ["buzzer"]
+
+    play(main)

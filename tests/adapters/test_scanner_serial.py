@@ -742,3 +742,45 @@ def test_a_defect_of_ours_ends_the_source() -> None:
         device.unplug()
 
     run(scenario)
+
+
+# --- what a technician sees (B10) ------------------------------------------------------------------------
+
+
+def test_diag_tells_no_face_that_came_with_a_shoe_in_play_nor_while_one_is() -> None:
+    device, clear = Device(), True
+
+    async def scenario() -> None:
+        nonlocal clear
+        scanner = ScannerSerial(
+            port=device.path, baud=9600, codes=CODES, idle_ms=30_000, retry_s=(0.005, 0.02), in_clear=lambda: clear
+        )
+        assert (scanner.diag()["open"], scanner.diag()["last"]) == (False, [])
+        async with reading(scanner) as table:
+            await scanner.opened.wait()
+            await device.send(b"8H\rJOKER\r")
+            await until(lambda: len(table.said) == 2)
+            told = scanner.diag()
+            assert told["last"] == [{"kind": "card", "text": "8H"}, {"kind": "unknown", "text": "JOKER"}]
+            assert (told["port"], told["open"], told["fault"]) == (device.path, True, "")
+            assert told["counted"] == {"clean": 2, "dirty": 0, "halves": 0, "overlong": 0, "repeats": 0}
+            clear = False
+            await device.send(b"TC\rCUT\rNOREAD\rQ\x00D\r1010\r")
+            await until(lambda: len(table.said) == 7)
+            kinds = ["card", "unknown", "card", "cut card", "misread", "noise", "unknown"]
+            assert scanner.diag()["last"] == [{"kind": kind, "text": None} for kind in kinds]
+            clear = True
+            texts = [line["text"] for line in scanner.diag()["last"]]
+            assert texts == ["8H", "JOKER", *[None] * 5]
+            device.unplug()
+            await until(lambda: "fault" in table.said)
+            told = scanner.diag()
+            assert (told["open"], "check the scanner's plug" in told["fault"]) == (False, True)
+
+    run(scenario)
+
+
+def test_diag_keeps_texts_to_itself_unless_told_otherwise() -> None:
+    scanner = check([b"8H\r" * 20], ["8H"] * 20)
+    assert {line["text"] for line in scanner.diag()["last"]} == {None}
+    assert len(scanner.diag()["last"]) == 8
