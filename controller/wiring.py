@@ -9,10 +9,13 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from . import __version__, config, feed, keys
@@ -26,12 +29,16 @@ from .adapters.publisher_mqtt import PublisherMqtt
 from .adapters.scanner_hid import ScannerHid
 from .adapters.scanner_serial import ScannerSerial
 from .config.models import Config, Mqtt
-from .control import audit, recall
+from .control import audit, parts, recall
+from .control.parts import Part
 from .control.server import ControlServer, Desk
 from .core.codes import Codes
 from .core.events import Configured, JournalMade, Restarted
+from .core.facts import Phase, TableClosed
 from .core.profile import Opens, Procedure, Profile
-from .core.state import State
+from .core.records import RecordError
+from .core.state import LEADS_TO, State
+from .core.view import view
 from .panel import LanguageError, Words
 from .ports import Journal, JournalError, Panel, Publisher, Source
 
@@ -56,6 +63,20 @@ class Rules:
 
 
 @dataclass(slots=True)
+class Devices:
+    """The devices of a table: each a source, those that show a panel too, and what `diag` has of them, by name.
+
+    `now`: monotonic ns. `in_clear`: whether no card can be in play, so that `diag` may tell what a scanner reads.
+    """
+
+    now: Callable[[], int]
+    in_clear: Callable[[], bool]
+    sources: list[Source] = field(default_factory=list)
+    panels: list[Panel] = field(default_factory=list)
+    parts: dict[str, Part] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Table:
     """The parts of one table, in the order in which they come to life. `loop` is made by `recover`."""
 
@@ -67,6 +88,7 @@ class Table:
     sources: list[Source] = field(default_factory=list)
     panels: list[Panel] = field(default_factory=list)
     publishers: list[Publisher] = field(default_factory=list)
+    parts: dict[str, Part] = field(default_factory=dict)
     loop: heart.Loop | None = None
 
     def recover(self) -> heart.Loop:
@@ -124,11 +146,7 @@ def changed(state: State, rules: Rules) -> tuple[str, ...]:
 
 def build(path: Path) -> tuple[Table, ControlServer]:
     """The table of a configuration file. ConfigError, KeyFileError or WiringError say what to do."""
-    cfg = config.load(path)
-    if absent := config.check_packages(path, cfg):
-        raise config.ConfigError(absent)
-    if missing := unbuilt(cfg):
-        raise WiringError("\n".join(missing))
+    cfg = _buildable(path)
     search = profiles_beside(path)
     profile = config.load_profile(cfg.profile, search)
     rules = Rules(config.procedure_of(cfg), profile, config.confighash(path, config.profile_path(cfg.profile, search)))
@@ -141,11 +159,19 @@ def build(path: Path) -> tuple[Table, ControlServer]:
         journal=JournalSqlite(folder, allow_volatile=cfg.storage.allow_volatile),
         clock=SystemClock(),
     )
-    table.sources = [table.clock, *_scanners(cfg)]
-    _wire_pins(cfg, table)
-    _wire_display(cfg, table)
+    made = devices(cfg, table.clock.now, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
+    table.sources, table.panels, table.parts = [table.clock, *made.sources], made.panels, made.parts
     table.publishers = _publishers(cfg, table)
     return table, control_of(table, cfg)
+
+
+def _buildable(path: Path) -> Config:
+    cfg = config.load(path)
+    if absent := config.check_packages(path, cfg):
+        raise config.ConfigError(absent)
+    if missing := unbuilt(cfg):
+        raise WiringError("\n".join(missing))
+    return cfg
 
 
 def profiles_beside(path: Path) -> Path:
@@ -191,20 +217,40 @@ def unbuilt(cfg: Config) -> list[str]:
     return missing
 
 
-def _scanners(cfg: Config) -> list[Source]:
-    scanner = cfg.scanner
-    if scanner.driver == "none":
-        return []
-    assert scanner.port is not None, "the configuration requires a port for this driver"
-    if scanner.driver == "hid":
-        return [ScannerHid(port=scanner.port, codes=codes_of(cfg), repeat_ms=scanner.repeat_ms)]
-    return [ScannerSerial(port=scanner.port, baud=scanner.baud, codes=codes_of(cfg), repeat_ms=scanner.repeat_ms)]
+def devices(
+    cfg: Config, now: Callable[[], int], in_clear: Callable[[], bool], only: frozenset[str] = frozenset(parts.PARTS)
+) -> Devices:
+    """The devices that the configuration names, of the parts in `only`. WiringError where one cannot be."""
+    made = Devices(now, in_clear)
+    _wire_scanner(cfg, made, only)
+    _wire_pins(cfg, made, only)
+    _wire_display(cfg, made, only)
+    return made
 
 
-def _wire_pins(cfg: Config, table: Table) -> None:
+def _wire_scanner(cfg: Config, made: Devices, only: frozenset[str]) -> None:
+    keys_ = cfg.scanner
+    if keys_.driver == "none" or "scanner" not in only:
+        return
+    assert keys_.port is not None, "the configuration requires a port for this driver"
+    codes, clear = codes_of(cfg), made.in_clear
+    scanner: ScannerHid | ScannerSerial
+    if keys_.driver == "hid":
+        scanner = ScannerHid(port=keys_.port, codes=codes, repeat_ms=keys_.repeat_ms, in_clear=clear)
+    else:
+        scanner = ScannerSerial(
+            port=keys_.port, baud=keys_.baud, codes=codes, repeat_ms=keys_.repeat_ms, in_clear=clear
+        )
+    made.sources.append(scanner)
+    made.parts["scanner"] = Part(keys_.driver, scanner.diag)
+
+
+def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     """Lamps, buzzer and buttons: one factory, chosen by name, for all of them."""
     lamps, buzzer, buttons = cfg.lamps, cfg.buzzer, cfg.buttons
-    if "gpio" not in (lamps.driver, buzzer.driver, buttons.driver):
+    drivers = {"lamps": lamps.driver, "buzzer": buzzer.driver, "buttons": buttons.driver}
+    wired = {part for part, driver in drivers.items() if driver == "gpio" and part in only}
+    if not wired:
         return
     from .adapters.buttons_gpio import ButtonsGpio  # late: slow to load, and not every table has pins
     from .adapters.lamps_gpio import LampsGpio
@@ -214,35 +260,39 @@ def _wire_pins(cfg: Config, table: Table) -> None:
         pins = factory(cfg.gpio.pin_factory)
     except PinsError as error:
         raise WiringError(f"gpio.pin_factory: {error}") from error
-    if "gpio" in (lamps.driver, buzzer.driver):
-        lit = lamps.driver == "gpio"
+    if wired & {"lamps", "buzzer"}:
+        lit = "lamps" in wired
         shown = LampsGpio(
             pins,
             timer=lamps.timer if lit else (),
             red=lamps.red if lit else None,
             call=lamps.call if lit else None,
-            buzzer=buzzer.pin if buzzer.driver == "gpio" else None,
-            now=table.clock.now,
+            buzzer=buzzer.pin if "buzzer" in wired else None,
+            now=made.now,
         )
-        table.panels.append(shown)
-        table.sources.append(shown)
-    if buttons.driver == "gpio":
+        made.panels.append(shown)
+        made.sources.append(shown)
+        for part in sorted(wired & {"lamps", "buzzer"}):
+            made.parts[part] = Part("gpio", partial(shown.diag, part), partial(shown.test, part))
+    if "buttons" in wired:
         pressed = ButtonsGpio(
-            pins, start=buttons.start, confirm=buttons.confirm, call=buttons.call, key=buttons.key, now=table.clock.now
+            pins, start=buttons.start, confirm=buttons.confirm, call=buttons.call, key=buttons.key, now=made.now
         )
-        table.sources.append(pressed)
+        made.sources.append(pressed)
+        made.parts["buttons"] = Part("gpio", pressed.diag)
 
 
-def _wire_display(cfg: Config, table: Table) -> None:
+def _wire_display(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     display = cfg.display
-    if display.driver == "none":
+    if display.driver == "none" or "display" not in only:
         return
     from .adapters.display_oled import DisplayOled, I2c, Oled  # late: slow to load
 
     oled = Oled(display.driver, I2c(display.bus, display.address), upside_down=display.rotate == 2)
     panel = DisplayOled(oled, Words(cfg.table.language), cfg.table.id)
-    table.panels.append(panel)
-    table.sources.append(panel)
+    made.panels.append(panel)
+    made.sources.append(panel)
+    made.parts["display"] = Part(display.driver, panel.diag, panel.test)
 
 
 def codes_of(cfg: Config) -> Codes:
@@ -479,8 +529,56 @@ def control_of(table: Table, cfg: Config) -> ControlServer:
         watch=watch,
         recall=lambda count: journal_rounds(journal_file(cfg), count),
         verify=lambda: verify_journal(journal_file(cfg)),
+        diag=lambda part, test: parts.diag(table.parts, part, test=test, state=beating().state),
     )
     return ControlServer(Path(cfg.control.socket), desk)
+
+
+class Bench(NamedTuple):
+    """One part of a table that does not run, its folder held; `words` answer who asks for what cannot be."""
+
+    devices: Devices
+    words: Words
+
+
+@contextmanager
+def bench(path: Path, part: str) -> Iterator[Bench]:
+    """That part alone of the configuration file `path`, with the journal's folder taken: no daemon may start meanwhile.
+
+    ConfigError, JournalError (who has the folder), WiringError.
+    """
+    cfg = _buildable(path)
+    folder = Path(cfg.storage.path)
+    try:
+        held = journal_sqlite.claim(folder)
+    except OSError as error:
+        user = "run it as the user of the table, as in sudo -u baccarat-table tablectl diag"
+        raise WiringError(f"{folder}: it cannot be taken: {error.strerror}: {user}") from error
+    try:
+        clear = is_closed(journal_file(cfg))
+        made = devices(cfg, time.monotonic_ns, lambda: clear, frozenset({part}))
+        for panel in made.panels:
+            panel.show(view(State()))
+        yield Bench(made, Words(cfg.table.language))
+    except LanguageError as error:
+        raise WiringError(str(error)) from error
+    finally:
+        os.close(held)
+
+
+def is_closed(path: Path) -> bool:
+    """Whether the journal left its table closed, without a shoe; a journal that cannot be read is no proof of that."""
+    if not path.exists():
+        return True
+    try:
+        for _, body in journal_sqlite.bodies(path, newest_first=True):
+            for fact in reversed(feed.read_row(body).facts):
+                if type(fact) in LEADS_TO:
+                    return isinstance(fact, TableClosed)
+    except (JournalError, RecordError) as error:
+        log.warning("%s: %s", path, error)
+        return False
+    return True
 
 
 def journal_file(cfg: Config) -> Path:

@@ -20,6 +20,7 @@ from babel.messages.pofile import read_po
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.control.parts import PARTS
 from controller.core import conditions
 from controller.core.cards import DECK, Slot
 from controller.core.conditions import ROWS, Refused
@@ -440,6 +441,7 @@ VALUES = {  # the widest that each value of a refusal may be
     "who": ("auto", "server", "none"),
     "step": KNOWN_STEPS[: KNOWN_STEPS.index("load")],
     "reasons": (" ".join(END_REASONS),),
+    "part": PARTS,
 }
 
 

@@ -1,14 +1,22 @@
 """The parts list: what the configuration says is what stands in the table, and nothing stands there unsaid."""
 
+import asyncio
 import json
+import os
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controller import wiring
+from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
 from controller.config import ConfigError
-from tests.live import LiveTable, wait_for
+from controller.control.parts import PARTS
+from controller.core.events import EndShoeAsked
+from controller.ports import JournalError
+from tests.live import LiveTable, RefusedError, wait_for
+from tests.table_rig import TWO, Rig
 
 PINS = {
     "gpio": {"pin_factory": "mock"},
@@ -38,19 +46,94 @@ def _names(parts: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("sections", "sources", "panels"),
+    ("sections", "sources", "panels", "parts"),
     [
-        ({}, ["SystemClock"], []),
-        (PINS, ["SystemClock", "LampsGpio", "ButtonsGpio"], ["LampsGpio"]),
-        ({"gpio": PINS["gpio"], "buzzer": PINS["buzzer"]}, ["SystemClock", "LampsGpio"], ["LampsGpio"]),
-        (PANEL, ["SystemClock", "DisplayOled"], ["DisplayOled"]),
-        (KEYBOARD, ["SystemClock", "ScannerHid"], []),
+        ({}, ["SystemClock"], [], ""),
+        (PINS, ["SystemClock", "LampsGpio", "ButtonsGpio"], ["LampsGpio"], "buttons buzzer lamps"),
+        ({"gpio": PINS["gpio"], "buzzer": PINS["buzzer"]}, ["SystemClock", "LampsGpio"], ["LampsGpio"], "buzzer"),
+        (PANEL, ["SystemClock", "DisplayOled"], ["DisplayOled"], "display"),
+        (KEYBOARD, ["SystemClock", "ScannerHid"], [], "scanner"),
     ],
 )
-def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], panels: list[str]) -> None:
-    """A panel that may fail is a source of its own faults, and stands in both lists."""
+def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], panels: list[str], parts: str) -> None:
+    """A panel that may fail is a source of its own faults, and stands in both lists; `diag` has each by its name."""
     table = _build(tmp_path, sections)
     assert (_names(table.sources), _names(table.panels)) == (sources, panels)
+    assert sorted(table.parts) == parts.split()
+
+
+# --- one part by itself -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_bench_has_one_part_and_holds_the_folder(tmp_path: Path, part: str) -> None:
+    """Diagnosis and daemon never both have a device: who comes second is told who is there."""
+    _build(tmp_path, PINS | PANEL | KEYBOARD)
+    path = tmp_path / "table.yaml"
+    with wiring.bench(path, part) as bench:
+        assert list(bench.devices.parts) == [part]
+        assert len(bench.devices.sources) == 1
+        for _ in range(2):
+            with pytest.raises(JournalError, match=f"in use by process {os.getpid()}: one table has one daemon"):
+                claim(tmp_path)
+    os.close(claim(tmp_path))
+
+
+def test_a_bench_waits_for_no_daemon(tmp_path: Path) -> None:
+    _build(tmp_path, PINS)
+    held = claim(tmp_path)
+    try:
+        with pytest.raises(JournalError, match="in use by process"), wiring.bench(tmp_path / "table.yaml", "lamps"):
+            pass
+    finally:
+        os.close(held)
+
+
+async def _closed(rig: Rig) -> None:
+    """As it begins."""
+
+
+async def _loaded(rig: Rig) -> None:
+    await rig.load()
+
+
+async def _between(rig: Rig) -> None:
+    await rig.load()
+    await rig.do(EndShoeAsked(rig.clock.now(), "discretion", by=TWO))
+    await rig.unload(414)
+
+
+async def _ended(rig: Rig) -> None:
+    await rig.load()
+    await rig.do(EndShoeAsked(rig.clock.now(), "day_end", by=TWO))
+    await rig.unload(414)
+
+
+@pytest.mark.parametrize(
+    ("before", "phase", "closed"),
+    [(_closed, "closed", True), (_loaded, "ready", False), (_between, "preparing", False), (_ended, "closed", True)],
+)
+def test_the_journal_tells_whether_the_table_was_closed(
+    tmp_path: Path, before: Callable[[Rig], Coroutine[Any, Any, None]], phase: str, closed: bool
+) -> None:
+    """Cards may be in play in every other phase, and then no code of theirs is told (B10)."""
+
+    async def table() -> None:
+        journal = JournalSqlite(tmp_path, allow_volatile=True, reserve_bytes=0)
+        journal.open()
+        try:
+            async with Rig(journal=journal) as rig:
+                await before(rig)
+                assert rig.phase == phase
+        finally:
+            journal.close()
+
+    path = tmp_path / DATABASE
+    assert wiring.is_closed(path), "no journal: no shoe was ever loaded"
+    asyncio.run(table())
+    assert wiring.is_closed(path) == closed
+    path.write_bytes(b"no journal")
+    assert not wiring.is_closed(path)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +156,32 @@ def test_a_table_with_an_absent_panel_deals(tmp_path: Path) -> None:
     with LiveTable(tmp_path, casino=casino, devices=PINS | PANEL) as table:
         codes = lambda: [condition["code"] for condition in table.status()["conditions"]]  # noqa: E731 - read three times
         wait_for(lambda: codes() == ["display"], "the panel's fault")
+        table.scan("8H")
+        seen = lambda: table.call("diag", part="scanner")["last"]  # noqa: E731 - read twice
+        wait_for(lambda: seen() == [{"kind": "card", "text": "8H"}], "a card on a closed table")
         table.call("shoe.load")
+        assert seen() == [{"kind": "card", "text": None}]
         table.scan("AS", "2S", "9H", "2D", "KS", "3C")
         wait_for(lambda: table.status()["counted"] == 1, "a round")
         assert codes() == ["display"]
+        _diagnose(table)
         assert table.stop() == 0
+
+
+def _diagnose(table: LiveTable) -> None:
+    """What the technician sees and may do, after the first round of a shoe."""
+    told = table.call("diag", part="scanner")
+    assert (told["driver"], told["open"], told["counted"]["clean"]) == ("serial", True, 7)
+    assert {(line["kind"], line["text"]) for line in told["last"]} == {("card", None)}
+    told = table.call("diag", part="display")
+    assert (told["driver"], told["shows"], "has no bus" in told["fault"]) == ("ssd1309", False, True)
+    told = table.call("diag", part="lamps", act="test")
+    assert told["test_ms"] == 2_800
+    wait_for(lambda: all(pin["lit"] for pin in table.call("diag", part="lamps")["pins"]), "all lamps lit")
+    assert [pin["down"] for pin in table.call("diag", part="buttons")["pins"]] == [False] * 4
+    table.scan("8S")
+    wait_for(lambda: table.status()["phase"] == "dealing", "a first card")
+    wait_for(lambda: not any(pin["lit"] for pin in table.call("diag", part="lamps")["pins"]), "the test is over")
+    for part in ("lamps", "buzzer", "display"):
+        with pytest.raises(RefusedError, match="round_runs"):
+            table.call("diag", part=part, act="test")

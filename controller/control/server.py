@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from controller.core.conditions import Refused
 from controller.core.records import RecordError
 from controller.core.state import State
 from controller.core.view import View
@@ -65,6 +66,7 @@ class Desk:
 
     `now`: monotonic ns. `watch` takes what is called after every durable batch. `backlog`: messages not yet receipted,
     by publisher. `recall` and `verify` read the journal through a connection of their own and may take long.
+    `diag` tells of a part by its name and, where the flag is set, begins its test; Refused says why not.
     """
 
     table: str
@@ -81,6 +83,7 @@ class Desk:
     watch: Callable[[Callable[[object], None]], None]
     recall: Callable[[int], list[dict[str, Any]]]
     verify: Callable[[], Verdict]
+    diag: Callable[[str, bool], dict[str, Any]]
 
 
 class _Peer(NamedTuple):
@@ -111,6 +114,7 @@ class ControlServer:
             "status": self._status,
             "recall": self._recall,
             "journal.verify": self._verify,
+            "diag": self._diag,
         }
 
     def open(self) -> None:
@@ -258,6 +262,17 @@ class ControlServer:
         async with self._verifying:
             verdict = await _aside(self._desk.verify)
         return {"ok": verdict.fault is None, **verdict._asdict()}
+
+    async def _diag(self, params: dict[str, Any]) -> dict[str, Any]:
+        read = acts.read(params, ("part",), ("act",))
+        part, test = read["part"], "act" in read
+        try:
+            told = self._desk.diag(part, test)
+        except Refused as refused:
+            raise self._refusal(refused.key, refused.values) from None
+        if test:
+            log.info("control: a test of %s begins", part)
+        return told
 
     def _levels(self) -> dict[str, Any]:
         desk = self._desk

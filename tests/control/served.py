@@ -3,14 +3,15 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from controller import keys
-from controller.control import audit, recall
+from controller.control import audit, parts, recall
+from controller.control.parts import Part
 from controller.control.server import ControlServer, Desk
 from controller.panel import Words
 from tests.table_rig import Rig
@@ -34,8 +35,8 @@ async def until(true: Callable[[], Coroutine[Any, Any, bool]]) -> None:
             await asyncio.sleep(0.005)
 
 
-def desk_of(rig: Rig, language: str = "en") -> Desk:
-    """As the wiring makes it, but for a journal in memory."""
+def desk_of(rig: Rig, language: str = "en", have: Mapping[str, Part] | None = None) -> Desk:
+    """As the wiring makes it, but for a journal in memory; `have` are its devices, none at first."""
     journal = rig.journal
     return Desk(
         table=rig.speaker.table,
@@ -52,6 +53,7 @@ def desk_of(rig: Rig, language: str = "en") -> Desk:
         watch=rig.loop.watchers.append,
         recall=lambda count: recall.rounds((row.body for row in reversed(journal.rows)), count),
         verify=lambda: verdict_of(rig),
+        diag=lambda part, test: parts.diag({} if have is None else have, part, test=test, state=rig.loop.state),
     )
 
 
@@ -98,6 +100,7 @@ class Served:
 
     def __init__(self, rig: Rig, path: Path) -> None:
         self.rig, self.path = rig, path
+        self.parts: dict[str, Part] = {}
         self._callers: list[Caller] = []
 
     async def caller(self) -> Caller:
@@ -120,10 +123,10 @@ async def serving(
 ) -> AsyncIterator[Served]:
     path = folder / "control.sock"
     async with rig:
-        server = ControlServer(path, replace(desk_of(rig, language), **desk), unread_s=unread_s)
+        served = Served(rig, path)
+        server = ControlServer(path, replace(desk_of(rig, language, served.parts), **desk), unread_s=unread_s)
         server.open()
         task = asyncio.create_task(server.run())
-        served = Served(rig, path)
         try:
             yield served
         finally:

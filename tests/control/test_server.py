@@ -25,6 +25,7 @@ from controller.control.messages import (
     REFUSED,
     REQUEST_BYTES_MAX,
 )
+from controller.control.parts import Part
 from controller.control.server import ControlError, ControlServer
 from controller.core.events import FaultSeen
 from controller.core.facts import Phase
@@ -103,6 +104,9 @@ NO_ANSWERS = [  # what is sent, the error's code, a word of its text
     (b'{"jsonrpc":"2.0","id":9,"method":"recall","params":{"n":0}}\n', INVALID_PARAMS, "1 to 100"),
     (b'{"jsonrpc":"2.0","id":9,"method":"recall","params":{"n":101}}\n', INVALID_PARAMS, "1 to 100"),
     (b'{"jsonrpc":"2.0","id":9,"method":"recall","params":{"n":true}}\n', INVALID_PARAMS, "1 to 100"),
+    (b'{"jsonrpc":"2.0","id":9,"method":"diag"}\n', INVALID_PARAMS, "one of scanner, lamps"),
+    (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"safe"}}\n', INVALID_PARAMS, "one of scanner, lamps"),
+    (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"lamps","act":"x"}}\n', INVALID_PARAMS, "test, or"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void"}\n', INVALID_PARAMS, "reason"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void","params":{"reason":"\\n"}}\n', INVALID_PARAMS, "printable"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void","params":{"reason":"\\ud800"}}\n', INVALID_PARAMS, "printable"),
@@ -418,6 +422,41 @@ def test_verify_tells_what_stands_up(tmp_path: Path) -> None:
         assert "line 3" in told["fault"]
 
     check(tmp_path, scenario)
+
+
+# --- devices --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("en", "A round is in progress: test lamps when it is over."),
+        ("es", "Hay una ronda en curso: pruebe lamps cuando termine."),
+    ],
+)
+def test_diag_sees_a_part_at_any_time_and_tests_it_between_rounds(tmp_path: Path, language: str, sentence: str) -> None:
+    begun: list[bool] = []
+
+    async def scenario(served: Served, caller: Caller) -> None:
+        def begin() -> int:
+            begun.append(True)
+            return 1_300
+
+        rig = served.rig
+        served.parts["lamps"] = Part("gpio", lambda: {"pins": []}, begin)
+        await rig.load()
+        assert await caller.result("diag", part="lamps") == {"part": "lamps", "driver": "gpio", "pins": []}
+        assert begun == []
+        assert (await caller.result("diag", part="lamps", act="test"))["test_ms"] == 1_300
+        assert begun == [True]
+        await rig.scan("8H")
+        error = (await caller.ask("diag", part="lamps", act="test"))["error"]
+        assert (error["code"], error["message"]) == (REFUSED, sentence)
+        assert error["data"] == {"key": "round_runs", "values": {"part": "lamps"}, "text": sentence}
+        assert begun == [True]
+        assert (await caller.ask("diag", part="buzzer"))["error"]["data"]["key"] == "no_part"
+
+    check(tmp_path, scenario, language=language)
 
 
 # --- monitors -------------------------------------------------------------------------------------------------
