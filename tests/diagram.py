@@ -20,6 +20,7 @@ WORDS = {
     e.VoidAsked: "void",
     e.ResolveAsked: "resolve",
     e.LoadAsked: "load",
+    e.LidChanged: "lid",
     e.LeftCounted: "left counted",
     e.EndShoeAsked: "end",
     e.CardKnown: "card",

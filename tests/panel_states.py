@@ -18,7 +18,7 @@ SECOND = 1_000_000_000
 BOTH = ("D1", "J1")  # a dealer and a pit boss: who may do anything
 
 PLAIN = Procedure(receipts=False)
-READY_MADE = replace(CLASSIC, shoe_steps=("load",))
+READY_MADE = replace(CLASSIC, shoe_steps=("load",), cut_depth=None)
 
 OPTIONS: dict[str, Callable[[Procedure, Profile], tuple[Procedure, Profile]]] = {
     "sensors": lambda how, what: (replace(how, sensors=True), what),
@@ -35,6 +35,8 @@ OPTIONS: dict[str, Callable[[Procedure, Profile], tuple[Procedure, Profile]]] = 
     "one_deck": lambda how, what: (how, replace(what, decks=1)),
     "one_more": lambda how, what: (how, replace(what, last_round=LastRound.ONE_MORE)),
     "shuffle_now": lambda how, what: (how, replace(what, cut_first=CutFirst.SHUFFLE_NOW)),
+    "depth": lambda how, what: (how, replace(what, cut_depth=(7, 14))),
+    "late": lambda how, what: (how, replace(what, cut_depth=(22, 30))),
     "stages": lambda how, what: (how, replace(what, stages=(Stage(Slot.P1), Stage(Slot.B1), Stage(Slot.P2)))),
     "lenient": lambda how, what: (how, replace(what, early_close=True, use_early_card=True)),
 }
@@ -55,6 +57,13 @@ WORDS: dict[str, Maker] = (
         "cut": lambda t, _: e.CutCardSeen(t.now, "code"),
         "empty": lambda t, _: e.MouthChanged(t.now, present=False),
         "full": lambda t, _: e.MouthChanged(t.now, present=True),
+        "two": lambda t, _: e.TwoCardsMoved(t.now),
+        "unclear": lambda t, _: e.MovementUnclear(t.now, "dragged"),
+        "back": lambda t, _: e.CardReturned(t.now),
+        "again": lambda t, _: e.CardRepeated(t.now),
+        "sighted": lambda t, _: e.CutCardWaiting(t.now),
+        "opened": lambda t, _: e.LidChanged(t.now, is_open=True),
+        "shut": lambda t, _: e.LidChanged(t.now, is_open=False),
         "start": lambda t, _: e.StartPressed(t.now, by=BOTH),
         "confirm": lambda t, _: e.ConfirmPressed(t.now, by=BOTH),
         "hold": lambda t, _: e.ConfirmHeld(t.now, by=BOTH),

@@ -208,6 +208,7 @@ VALUES = {
     "player": rf"(\d|-|({FACES})( ({FACES}))*)",
     "banker": rf"(\d|-|({FACES})( ({FACES}))*)",
     "table": "BAC-07",
+    "part": "[a-z_]+",
     "reason": r"\S+",
     "key": r"\S+",
 }

@@ -81,6 +81,9 @@ I06: load start tick 2H alien
 I07: load start 2H
     ALTO / CARTA ADELANTADA / no toque: jefe
     strip: NO MÁS APUESTAS
+I08, sensors: load start tick move 2H two
+    ALTO / DOS CARTAS / no separe: jefe
+    strip: JEFE LLAMADO
 I09: load start tick 9H 2S TD 3C 5D
     CARTA DE MÁS / NO LA DESTAPE / CONFIRME y jefe
     strip: JEFE LLAMADO
@@ -94,6 +97,9 @@ I11: load start tick TH 2S QD 4C KS 5D
     strip: JEFE LLAMADO
 I13: load start tick 2H 2S 3D 5C confirm
     FALTA 3ª / DE JUGADOR / J 5: PIDE
+I17, sensors: load start tick move 2H back
+    ALTO / NO LA DEVUELVA / LLAME AL JEFE
+    strip: JEFE LLAMADO
 I18: load start tick 2H cut
     RETIRE / CARTA DE CORTE / a su derecha
     strip: ÚLTIMA MANO
@@ -131,6 +137,9 @@ I34: load backlog
     PARE / TERMINE LA RONDA / llame al técnico
 I35: load start tick 8H TC 3S 6D restart up
     ¿COINCIDE? / J 8♥ 3♠ / B 10♣ 6♦
+I39: load opened
+    TAPA ABIERTA / CIERRE LA TAPA / LLAME AL JEFE
+    strip: JEFE LLAMADO
 I40: load fault:I40:scanner
     SIN ESCÁNER / NO SAQUE CARTAS / LLAME AL JEFE
 I48: load end:discretion
@@ -219,6 +228,36 @@ I07: load start 2H resolve:I07:void
 I07: load start 2H resolve:I07:dummy
     BANCA 1ª / SAQUE CARTA
     strip: MANO LIBRE
+I04: load start tick 2H again
+    BANCA 1ª / SAQUE CARTA
+    strip: Doble lectura
+I08, sensors: load start tick move 2H unclear
+    ALTO / ¿CUÁNTAS CARTAS? / no toque: jefe
+    strip: JEFE LLAMADO
+I08, sensors: load start tick move 2H two resolve:I08:void
+    ANULADA / RONDA ANULADA / MOTIVO PEGADAS
+    strip: JEFE LLAMADO
+I17, sensors: load start tick move 2H back resolve:I17:void
+    ANULADA / RONDA ANULADA / MOTIVO DEVUELTA
+    strip: JEFE LLAMADO
+I21, depth: load start tick 2H cut 2S
+    JUGADOR 2ª / SAQUE CARTA
+    strip: ÚLTIMA MANO
+I21, depth: load start tick 9H 2S TD 3C cut
+    GANA JUGADOR / J 9   B 5 / CONFIRME
+    strip: RETIRE EL CORTE
+I21, depth one_more: load start tick 2H cut 2S
+    JUGADOR 2ª / SAQUE CARTA
+    strip: CORTE FUERA DE LUGAR
+I21, late burn:30 one_deck: load confirm start tick 9H
+    BANCA 1ª / SAQUE CARTA
+    strip: FALTA CARTA DE CORTE
+I21, late one_more burn:30 one_deck: load confirm start tick 9H cut 2S
+    JUGADOR 2ª / SAQUE CARTA
+    strip: CORTE FUERA DE LUGAR
+B7: load sighted
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: CORTE EN LA BOCA
 I09: load start tick 9H 2S TD 3C 5D confirm
     CARTA DE MÁS / NO LA DESTAPE / LLAME AL JEFE
     strip: JEFE LLAMADO
@@ -257,6 +296,17 @@ I35, burn: load 6H restart up
     ¿COINCIDE? / QUEMAR 6 / VAN 0 DE 6
 I35, burn: load restart up
     ¿COINCIDE? / ZAPATO NUEVO / ninguna fuera
+I39: load opened shut
+    ALTO / SE ABRIÓ LA TAPA / LLAME AL JEFE
+    strip: JEFE LLAMADO
+I39: load start tick 2H opened
+    BANCA 1ª / SAQUE CARTA
+    strip: SE ABRIÓ LA TAPA
+I41: load fault:I41:exit_inner
+    SENSOR / exit_inner / llame al técnico
+I41: load start fault:I41:exit_inner
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: SENSOR exit_inner
 I47: load start tick 2H hold
     JUGADOR 1ª / PASE OTRA VEZ / la misma carta
 I49: load end:discretion left:417
@@ -395,6 +445,8 @@ def test_every_reason_of_the_core_has_words() -> None:
 
 
 NIGHT = """
+    two unclear back again sighted opened shut fault:I41:cut mended:I41:cut resolve:I08:order resolve:I08:void
+    resolve:I08:one_card resolve:I08:two_cards resolve:I17:out resolve:I17:void resolve:I21:noted resolve:I39:closed
     2H 9S TD 7C 7C move move cut noread alien empty full start start confirm confirm hold call close load
     tick tick tick up down receipt backlog drained restart void:x left:200 end:discretion end:day_end
     fault:disk:journal mended:disk:journal fault:I40:scanner mended:I40:scanner fault:lamps:lamps

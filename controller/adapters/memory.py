@@ -351,11 +351,14 @@ PIT_CHOICES = {
     "I05": "finish",
     "I06": "remove",
     "I07": "burn",
+    "I08": "order",
     "I09": "burn",
     "I11": "burn",
+    "I17": "out",
     "I23": "void",
     "I25": "accept",
     "I35": "match",
+    "I39": "closed",
 }
 
 

@@ -80,6 +80,20 @@ def _shoe_gone(state: State, c: Condition) -> bool:
     return state.shoe is None
 
 
+def _pair_settled(state: State, c: Condition) -> bool:
+    """The first of the two has a fate. How many moved, only people can say."""
+    return state.shoe is None or ("n" in c.detail and _card_settled(state, c))
+
+
+def _shoe_changes(state: State, c: Condition) -> bool:
+    return state.shoe is None or state.phase is Phase.UNLOADING
+
+
+def _cut_accounted(state: State, c: Condition) -> bool:
+    """A cut card that was missing has come, or is in what is left."""
+    return state.shoe is None or (c.detail["why"] == "missing" and (state.shoe.cut or _shoe_changes(state, c)))
+
+
 def _left_phase(state: State, c: Condition) -> bool:
     return state.phase is not c.phase
 
@@ -99,7 +113,7 @@ def _link_up_or_over(state: State, c: Condition) -> bool:
 
 def _not_empty(state: State, c: Condition) -> bool:
     shoe = state.shoe
-    return shoe is None or state.round is None or (shoe.present and shoe.out < shoe.profile.cards)
+    return shoe is None or state.round is None or (state.present and shoe.out < shoe.profile.cards)
 
 
 _NOTHING, _ROUNDS, _CARDS = Stops.NOTHING, Stops.ROUNDS, Stops.CARDS
@@ -118,12 +132,20 @@ ROWS: dict[str, Row] = {
         _card_settled,
         calls=True,
     ),
+    "I08": Row(
+        _CARDS,
+        {"order": Who.PIT, "void": Who.PIT, "no_card": Who.PIT, "one_card": Who.PIT, "two_cards": Who.PIT},
+        _pair_settled,
+        calls=True,
+    ),
     "I09": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
     "I11": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
     "I13": Row(_NOTHING, {}, _third_dealt),
+    "I17": Row(_CARDS, {"out": Who.PIT, "void": Who.PIT}, _shoe_gone, calls=True),
     "I18": Row(_NOTHING, {}, _moved_on),
     "I19": Row(_NOTHING, {}, _moved_on),
     "I20": Row(_NOTHING, {}, _moved_on, strip=True),
+    "I21": Row(_NOTHING, {"noted": Who.PIT}, _cut_accounted, strip=True),
     "I23": Row(_CARDS, {"void": Who.PIT}, _not_empty, calls=True),
     "I25": Row(_ROUNDS, {"accept": Who.PIT}, _left_phase),
     "I28": Row(_NOTHING, {}, _left_phase),
@@ -132,7 +154,9 @@ ROWS: dict[str, Row] = {
     "I33": Row(_ROUNDS, {}, _link_up_or_over),
     "I34": Row(_ROUNDS, {}, _never, waits=True),
     "I35": Row(_CARDS, {"match": Who.PIT, "differ": Who.PIT}, _nothing_open),
+    "I39": Row(_ROUNDS, {"closed": Who.PIT}, _shoe_changes, calls=True, waits=True),
     "I40": Row(_CARDS, {}, _never),
+    "I41": Row(_ROUNDS, {}, _never, waits=True),
     "I49": Row(_ROUNDS, {"recount": Who.DEALER, "accept": Who.PIT}, _left_phase, calls=True),
     "offline": Row(_ROUNDS, {}, _link_up, waits=True),
     "disk": Row(_ROUNDS, {}, _never, waits=True),
@@ -197,10 +221,12 @@ def surplus(state: State, n: int) -> Condition | None:
     return next((c for c in state.conditions if c.code in ("I09", "I11") and c.n == n), None)
 
 
-def raised(state: State, code: str, detail: dict[str, str] | None = None, without: str = "") -> tuple[Fact, ...]:
-    """The facts that raise a condition, but for the exit `without`, and call the pit boss where its row says so."""
+def raised(
+    state: State, code: str, detail: dict[str, str] | None = None, without: tuple[str, ...] = ()
+) -> tuple[Fact, ...]:
+    """The facts that raise a condition, but for the exits `without`, and call the pit boss where its row says so."""
     row_ = ROWS[code]
-    exits = {choice: who for choice, who in row_.exits.items() if choice != without}
+    exits = {choice: who for choice, who in row_.exits.items() if choice not in without}
     fact = f.IrregularityRaised(code, row_.stops, exits, detail or {})
     return (fact, f.StaffCalled(())) if row_.calls and not state.called else (fact,)
 

@@ -207,7 +207,7 @@ def early_unseen(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
 
 
 def _before_time(state: State, n: int, *, seen: bool) -> tuple[Fact, ...]:
-    without = "" if shoe_of(state).profile.use_early_card else "use"
+    without = () if shoe_of(state).profile.use_early_card else ("use",)
     return conditions.raised(state, "I07", {"n": str(n), "seen": "yes" if seen else "no"}, without)
 
 
@@ -216,7 +216,7 @@ def extra_known(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
     unseen = conditions.surplus(state, event.n)
     turned_up = (conditions.resolved(unseen, "automatic"),) if unseen else ()
     code = unseen.code if unseen else _extra_code(state)
-    raised = conditions.raised(state, code, {"n": str(event.n), "seen": "yes"}, "next")
+    raised = conditions.raised(state, code, {"n": str(event.n), "seen": "yes"}, ("next",))
     return (*_keep(state, event), *turned_up, *raised)
 
 

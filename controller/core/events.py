@@ -53,10 +53,44 @@ class CutCardSeen(Event):
 
 
 @record
+class CardRepeated(Event):
+    """The scanner saw a label again within the time in which it may repeat itself; no card (I04)."""
+
+
+@record
+class TwoCardsMoved(Event):
+    """Two cards left the shoe at once (I08)."""
+
+
+@record
+class MovementUnclear(Event):
+    """Something moved at the exit, and how many cards left is not known; `why` is the sensors' own word (I08)."""
+
+    why: str
+
+
+@record
+class CardReturned(Event):
+    """A card that had left was pushed back into the shoe (I17)."""
+
+
+@record
+class CutCardWaiting(Event):
+    """The cut card is seen at the mouth and has not left: only a warning (B7)."""
+
+
+@record
 class MouthChanged(Event):
     """Whether a card lies in the mouth of the shoe."""
 
     present: bool
+
+
+@record
+class LidChanged(Event):
+    """The shoe's lid (G3)."""
+
+    is_open: bool
 
 
 # --- people: buttons and the control socket ---------------------------------------------------------

@@ -452,6 +452,30 @@ class LinkWentDown(Fact):
 
 
 @record
+class CardWentBack(Fact):
+    """A card that has a number was pushed back into the shoe (I17)."""
+
+
+@record
+class CardCameAgain(Fact):
+    """One that was pushed back is out again, under its number."""
+
+
+@record
+class CutCardSighted(Fact):
+    """The cut card waits at the mouth, behind card `n_before`; it decides nothing before it leaves (B7)."""
+
+    n_before: int
+
+
+@record
+class LidMoved(Fact):
+    """The shoe's lid was opened or closed (G3)."""
+
+    is_open: bool
+
+
+@record
 class MouthSeen(Fact):
     """Whether a card lies in the mouth."""
 

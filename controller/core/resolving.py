@@ -15,6 +15,8 @@ _REASONS = {
     "I05": "ninth_copy",
     "I06": "foreign_card",
     "I07": "card_before_time",
+    "I08": "two_cards",
+    "I17": "card_returned",
     "I23": "shoe_empty",
     "I35": "recovery",
 }
@@ -159,6 +161,30 @@ def _accept_count(state: State, c: Condition, event: events.ResolveAsked) -> tup
     return (_done(c, event), *closed(state, int(c.detail["left"]), event.by))
 
 
+def _one_out(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return _moved_unclear(state, c, event, 1)
+
+
+def _two_out(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    return _moved_unclear(state, c, event, 2)
+
+
+def _moved_unclear(state: State, c: Condition, event: events.ResolveAsked, cards: int) -> tuple[Fact, ...]:
+    """So many cards left in a movement that the sensors could not judge: each gets its number now (I08).
+
+    One that left while bets were open stays early, however long people took to say so (I07).
+    """
+    at = 0 if c.detail["early"] == "yes" and state.phase is not Phase.BETTING else event.at
+    n = shoe_of(state).out + 1
+    return (_done(c, event), *(f.CardOut(n + i, at) for i in range(cards)))
+
+
+def _lid_closed(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    if state.lid_open:
+        raise Refused("lid_open")
+    return (_done(c, event),)
+
+
 def _differ(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
     """The felt is not what the journal says: the round is void, a burn goes to the pit boss (I35)."""
     shoe = shoe_of(state)
@@ -184,16 +210,25 @@ _CHOICES: dict[tuple[str, str], Choice] = {
     ("I07", "burn"): _burn_early,
     ("I07", "use"): _use_early,
     ("I07", "dummy"): _dummy_early,
+    ("I08", "order"): _only_resolve,
+    ("I08", "void"): _void_round,
+    ("I08", "no_card"): _only_resolve,
+    ("I08", "one_card"): _one_out,
+    ("I08", "two_cards"): _two_out,
     ("I09", "burn"): _burn_extra,
     ("I09", "next"): _next_extra,
     ("I09", "dummy"): _dummy_extra,
     ("I11", "burn"): _burn_extra,
     ("I11", "next"): _next_extra,
     ("I11", "dummy"): _dummy_extra,
+    ("I17", "out"): _only_resolve,
+    ("I17", "void"): _void_round,
+    ("I21", "noted"): _only_resolve,
     ("I23", "void"): _void_and_end,
     ("I25", "accept"): _accept_burn,
     ("I35", "match"): _only_resolve,
     ("I35", "differ"): _differ,
+    ("I39", "closed"): _lid_closed,
     ("I49", "recount"): _only_resolve,
     ("I49", "accept"): _accept_count,
 }

@@ -194,7 +194,7 @@ def cut_in_round(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
         return cut_in_result(state, event)
     more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
     drawn = f.CutCardDrawn("round", event.via, event.n_before, round_.number + more)
-    return (drawn, *conditions.raised(state, "I18", {"before": round_.next}))
+    return (drawn, *conditions.raised(state, "I18", {"before": round_.next}), *_misplaced(state, event.n_before))
 
 
 def cut_in_result(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
@@ -207,7 +207,20 @@ def cut_in_result(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]
 def _cut(state: State, event: events.CutCardPlaced, where: str, upcoming: int, code: str = "I19") -> tuple[Fact, ...]:
     none_follows = shoe_of(state).profile.cut_first is CutFirst.SHUFFLE_NOW
     last = upcoming - 1 if none_follows else upcoming
-    return (f.CutCardDrawn(where, event.via, event.n_before, last), *conditions.raised(state, code, {"before": "P1"}))
+    drawn = f.CutCardDrawn(where, event.via, event.n_before, last)
+    return (drawn, *conditions.raised(state, code, {"before": "P1"}), *_misplaced(state, event.n_before))
+
+
+def _misplaced(state: State, n_before: int) -> tuple[Fact, ...]:
+    """It came where the house does not put it; only a house that states the depth can tell (I21)."""
+    shoe = shoe_of(state)
+    if shoe.profile.cut_depth is None:
+        return ()
+    least, most = shoe.profile.cut_depth
+    behind = shoe.profile.cards - n_before
+    if least <= behind <= most:
+        return ()
+    return conditions.raised(state, "I21", {"why": "early" if behind > most else "late"})
 
 
 def cut_by_void(state: State) -> tuple[Fact, ...]:
@@ -216,7 +229,9 @@ def cut_by_void(state: State) -> tuple[Fact, ...]:
     if shoe.cut_passed is None or round_ is None:
         return ()
     more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
-    return (f.CutCardDrawn("round", shoe.cut_passed.via, shoe.cut_passed.n_before, round_.number + more),)
+    passed = shoe.cut_passed
+    drawn = f.CutCardDrawn("round", passed.via, passed.n_before, round_.number + more)
+    return (drawn, *_misplaced(state, passed.n_before))
 
 
 # --- the end of the shoe (B9, B11) ----------------------------------------------------------------------

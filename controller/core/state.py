@@ -48,6 +48,8 @@ class Shoe(NamedTuple):
     aside: int | None = None  # I09 next: the card that will be the next round's first
     burn_of: int | None = None
     burn_done: int = 0
+    back: int = 0  # cards with a number that were pushed back into the shoe (I17)
+    cut_waits: int | None = None  # the cut card was seen at the mouth behind this card
     cut: bool = False
     cut_passed: f.CutCardPassed | None = None  # out, and not decided yet
     last_round: int | None = None
@@ -55,7 +57,6 @@ class Shoe(NamedTuple):
     rounds: int = 0  # the number of the round begun last
     counted: int = 0  # completed rounds (C6)
     misreads: int = 0
-    present: bool = True
 
     @property
     def out(self) -> int:
@@ -140,6 +141,8 @@ class State(NamedTuple):
     step: str | None = None  # the shoe step to do next, in preparing
     shoe: Shoe | None = None
     round: Round | None = None
+    present: bool = True  # a card lies in the mouth, as far as anything can tell
+    lid_open: bool = False
     last: f.RoundCompleted | f.RoundVoided | f.RoundCancelled | None = None
     conditions: tuple[Condition, ...] = ()
     deadlines: tuple[Deadline, ...] = ()
@@ -546,7 +549,10 @@ def _irregularity_raised(state: State, fact: f.IrregularityRaised) -> State:
 def _irregularity_resolved(state: State, fact: f.IrregularityResolved) -> State:
     kept = tuple([c for c in state.conditions if c.raised != fact.raised])
     assert len(kept) == len(state.conditions) - 1, "what is resolved stood"
-    return state._replace(conditions=kept)
+    shoe = state.shoe
+    if fact.code == "I17" and shoe is not None:
+        shoe = shoe._replace(back=0)  # people saw to it that every card is out
+    return state._replace(conditions=kept, shoe=shoe)
 
 
 def _fault_raised(state: State, fact: f.FaultRaised) -> State:
@@ -576,7 +582,26 @@ def _link_went_down(state: State, fact: f.LinkWentDown) -> State:
 
 
 def _mouth_seen(state: State, fact: f.MouthSeen) -> State:
-    return state._replace(shoe=_shoe(state)._replace(present=fact.present), deadlines=_without(state, Timer.EMPTY))
+    return state._replace(present=fact.present, deadlines=_without(state, Timer.EMPTY))
+
+
+def _lid_moved(state: State, fact: f.LidMoved) -> State:
+    return state._replace(lid_open=fact.is_open)
+
+
+def _card_went_back(state: State, fact: f.CardWentBack) -> State:
+    shoe = _shoe(state)
+    return state._replace(shoe=shoe._replace(back=shoe.back + 1))
+
+
+def _card_came_again(state: State, fact: f.CardCameAgain) -> State:
+    shoe = _shoe(state)
+    assert shoe.back, "what comes again had gone back"
+    return state._replace(shoe=shoe._replace(back=shoe.back - 1))
+
+
+def _cut_card_sighted(state: State, fact: f.CutCardSighted) -> State:
+    return state._replace(shoe=_shoe(state)._replace(cut_waits=fact.n_before))
 
 
 def _timer_set(state: State, fact: f.TimerSet) -> State:
@@ -631,6 +656,10 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.LinkWentUp: _link_went_up,
     f.LinkWentDown: _link_went_down,
     f.MouthSeen: _mouth_seen,
+    f.LidMoved: _lid_moved,
+    f.CutCardSighted: _cut_card_sighted,
+    f.CardWentBack: _card_went_back,
+    f.CardCameAgain: _card_came_again,
     f.TimerSet: _timer_set,
     f.TimerSpent: _timer_spent,
     f.ScanFailed: _scan_failed,

@@ -92,7 +92,9 @@ def _is_settled(state: State, facts: tuple[Fact, ...]) -> bool:
     if not facts:
         return True
     shoe = state.shoe
-    if state.conditions or shoe is None or shoe.waiting or type(facts[-1]) not in _QUIET or not shoe.present:
+    if state.conditions or shoe is None or shoe.waiting or type(facts[-1]) not in _QUIET or not state.present:
+        return False
+    if upkeep.is_cut_missing(state, shoe, len(facts)):  # no more cards than facts
         return False
     return state.procedure.open_betting is not Opens.AUTO and len(shoe.profile.stages) == 1
 
@@ -123,6 +125,8 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
     opens = state.procedure.open_betting is Opens.AUTO and state.phase is Phase.READY
     if opens and not conditions.bars(state, Stops.ROUNDS):
         return betting.open_stage(state, event.at, 0)
+    if missed := upkeep.cut_missing(state):
+        return missed
     if type(event) is e.Elapsed and (facts := TABLE[state.phase][e.Elapsed].ask(state, event)):
         return facts
     return upkeep.arm(state, event.at)
@@ -134,7 +138,7 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
 def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
     out = upkeep.moved(state, event)
     held = conditions.cards_held(state) and state.phase is not Phase.BETTING  # no hold keeps a betting open (I07)
-    if held or upkeep.unplaced(state):
+    if held or upkeep.unplaced(state) or type(out[0]) is f.CardCameAgain:
         return out  # `_follows` places it in its turn
     n = state.shoe.out + 1 if state.shoe else 0
     return (*out, *_place(state, e.CardUnseen(event.at, n, event.at)))
@@ -242,9 +246,16 @@ _scan = _cell(
     _scanned,
     *(*_KEEPS, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, f.IrregularityResolved, *_DEALS),
 )
-_move = _cell(_moved, f.CardOut, f.CardBurned, f.CardLeft, *_CLOSES)
+_move = _cell(_moved, f.CardOut, f.CardCameAgain, f.CardBurned, f.CardLeft, *_CLOSES)
 _blind = _cell(upkeep.unread, f.ScanFailed, *_RAISES)
 _alien = _cell(upkeep.unknown, f.ScanFailed, *_RAISES)
+_again = _cell(upkeep.repeated, *_RAISES)
+_two = _cell(upkeep.two_cards, f.CardOut, f.CardCameAgain, *_CLOSES)
+_dubious = _cell(upkeep.unclear, *_RAISES)
+_back_in = _cell(upkeep.returned, f.CardWentBack, *_RAISES)
+_sighted = _cell(upkeep.cut_waits, f.CutCardSighted)
+_lid = _cell(upkeep.lid, f.LidMoved, *_RAISES)
+_lid_load = _cell(upkeep.lid_in_shoe_work, f.LidMoved, f.ShoeOpened)
 _noted = _cell(_evidence, f.ScanFailed)
 
 _passed = _cell(upkeep.cut_card, f.CutCardPassed)
@@ -313,6 +324,12 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
     e.CardMoved:      (___,     ___,       _move,     _move,    _move,    _move,    _move,    _move,    _move),
     e.CardUnread:     (_noted,  _noted,    _blind,    _blind,   _blind,   _blind,   _blind,   _blind,   _noted),
     e.CodeUnknown:    (_noted,  _noted,    _alien,    _alien,   _alien,   _alien,   _alien,   _alien,   _noted),
+    e.CardRepeated:   (___,     ___,       _again,    _again,   _again,   _again,   _again,   _again,   ___),
+    e.TwoCardsMoved:  (___,     ___,       _two,      _two,     _two,     _two,     _two,     _two,     _two),
+    e.MovementUnclear: (___,    ___,       _dubious,  _dubious, _dubious, _dubious, _dubious, _dubious, _dubious),
+    e.CardReturned:   (___,     ___,       _back_in,  _back_in, _back_in, _back_in, _back_in, _back_in, _back_in),
+    e.LidChanged:     (_lid,    _lid_load, _lid,      _lid,     _lid,     _lid,     _lid,     _lid,     _lid),
+    e.CutCardWaiting: (___,     ___,       _sighted,  _sighted, _sighted, _sighted, _sighted, _sighted, ___),
     e.CardKnown:      (___,     ___,       _burn_k,   _ready_k, _early_k, _first_k, _next_k,  _extra_k, _rest),
     e.CardUnseen:     (___,     ___,       _burn_u,   _ready_u, _early_u, _turn_u,  _turn_u,  _extra_u, _rest),
     e.CutCardSeen:    (___,     ___,       _passed,   _passed,  _passed,  _passed,  _passed,  _passed,  ___),

@@ -4,8 +4,8 @@ from . import betting, conditions, dealing, events
 from . import facts as f
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
-from .shoe import after_round, has_begun, pending_unread, shoe_of
-from .state import Condition, Fate, State, Waiting
+from .shoe import after_round, has_begun, load, pending_unread, shoe_of
+from .state import Condition, Fate, Shoe, State, Waiting
 
 MILLISECOND = 1_000_000
 NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEALING})
@@ -15,7 +15,9 @@ NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEAL
 
 
 def moved(state: State, event: events.CardMoved) -> tuple[Fact, ...]:
-    return (f.CardOut(shoe_of(state).out + 1, event.at),)
+    """A new number; but what was pushed back comes out first, and has one already (I17)."""
+    shoe = shoe_of(state)
+    return (f.CardCameAgain(),) if shoe.back else (f.CardOut(shoe.out + 1, event.at),)
 
 
 def numbered(state: State, at: int) -> tuple[int, int] | None:
@@ -136,7 +138,7 @@ def _needs_window(state: State) -> bool:
 
 def _is_empty(state: State) -> bool:
     in_turn = state.phase in (Phase.CLOSING, Phase.DEALING) and state.round is not None and state.round.next is not None
-    return in_turn and not shoe_of(state).present and not conditions.find(state, "I23")
+    return in_turn and not state.present and not conditions.find(state, "I23")
 
 
 def _confirms_itself(state: State) -> bool:
@@ -171,10 +173,82 @@ def cut_card(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
 
 
 def mouth(state: State, event: events.MouthChanged) -> tuple[Fact, ...]:
-    shoe = state.shoe
-    if shoe is None or shoe.present == event.present:
+    return () if state.present == event.present else (f.MouthSeen(event.present),)
+
+
+def lid(state: State, event: events.LidChanged) -> tuple[Fact, ...]:
+    """Opened over a shoe that is dealt from, it is the pit boss's matter (G3, I39); its end is taken out of it open."""
+    if state.lid_open == event.is_open:
         return ()
-    return (f.MouthSeen(event.present),)
+    moved = f.LidMoved(event.is_open)
+    dealt_from = state.shoe is not None and state.phase is not Phase.UNLOADING
+    alarm = event.is_open and dealt_from and not conditions.find(state, "I39")
+    return (moved, *conditions.raised(state, "I39")) if alarm else (moved,)
+
+
+def lid_in_shoe_work(state: State, event: events.LidChanged) -> tuple[Fact, ...]:
+    """Closed over cards it says that the shoe is loaded (DESIGN 6)."""
+    moved = lid(state, event)
+    loads = bool(moved) and not event.is_open and state.present and state.step == "load"
+    return (*moved, *load(state, events.LoadAsked(event.at))) if loads else moved
+
+
+def two_cards(state: State, event: events.TwoCardsMoved) -> tuple[Fact, ...]:
+    """Both get their numbers. Where their order says whose they are it is the pit boss's (I08); early ones are I07."""
+    shoe = shoe_of(state)
+    again = min(shoe.back, 2)
+    out = tuple(f.CardOut(shoe.out + 1 + i, event.at) for i in range(2 - again))
+    facts = (*(f.CardCameAgain(),) * again, *out)
+    if state.phase is Phase.BETTING and out:
+        return (*facts, *dealing.early_unseen(state, events.CardUnseen(event.at, shoe.out + 1, event.at)))
+    if again or not _awaits_card(state):
+        return facts  # `_follows` places them one by one
+    return (*facts, *conditions.raised(state, "I08", {"n": str(shoe.out + 1)}, ("no_card", "one_card", "two_cards")))
+
+
+def unclear(state: State, event: events.MovementUnclear) -> tuple[Fact, ...]:
+    """The sensors cannot tell how many cards left: people say it, nobody guesses (I08)."""
+    if any(c.code == "I08" and "early" in c.detail for c in state.conditions):
+        return ()
+    betting_ = state.round.betting if state.round else None
+    still_open = state.phase is Phase.BETTING or (
+        state.phase is Phase.CLOSING and betting_ and betting_.closed_at and event.at < betting_.closed_at
+    )
+    detail = {"early": "yes" if still_open else "no", "why": event.why}
+    return conditions.raised(state, "I08", detail, ("order", "void"))
+
+
+def returned(state: State, event: events.CardReturned) -> tuple[Fact, ...]:
+    """A card that had left was pushed back (I17): it keeps its number, which its coming out again does not change."""
+    shoe = shoe_of(state)
+    if shoe.back == shoe.out:
+        return ()
+    back = f.CardWentBack()
+    held = state.phase is Phase.UNLOADING or conditions.find(state, "I17")
+    return (back,) if held else (back, *conditions.raised(state, "I17"))
+
+
+def cut_waits(state: State, event: events.CutCardWaiting) -> tuple[Fact, ...]:
+    shoe = shoe_of(state)
+    known = shoe.cut or shoe.cut_passed or shoe.cut_waits == shoe.out
+    return () if known else (f.CutCardSighted(shoe.out),)
+
+
+def is_cut_missing(state: State, shoe: Shoe, more: int = 0) -> bool:
+    """Whether the cut card should have come before `more` further cards; only a house with a depth can tell (I21)."""
+    if shoe.profile.cut_depth is None or shoe.cut or shoe.cut_passed or state.phase is Phase.UNLOADING:
+        return False
+    return shoe.out + more > shoe.profile.cards - shoe.profile.cut_depth[0]
+
+
+def cut_missing(state: State) -> tuple[Fact, ...]:
+    if state.shoe is None or not is_cut_missing(state, state.shoe) or conditions.find(state, "I21"):
+        return ()
+    return conditions.raised(state, "I21", {"why": "missing"}, ("noted",))
+
+
+def repeated(state: State, event: events.CardRepeated) -> tuple[Fact, ...]:
+    return duplicate(state)
 
 
 def empty(state: State) -> tuple[Fact, ...]:

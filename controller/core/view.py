@@ -101,6 +101,10 @@ def _surplus(state: State, c: Condition) -> Variant:
     return ".cards" if c.detail["why"] == "cards" else "", {}
 
 
+def _moved(state: State, c: Condition) -> Variant:
+    return "" if "n" in c.detail else ".unclear", {}
+
+
 def _extra(state: State, c: Condition) -> Variant:
     """With the result announced, or no round, there is nothing to confirm."""
     return "" if state.phase is Phase.RESULT else ".ready", {}
@@ -125,6 +129,10 @@ def _recovered(state: State, c: Condition) -> Variant:
     return (".first", {}) if _shoe(state).burn_of is None else (".burn", _burned(state, c)[1])
 
 
+def _lid(state: State, c: Condition) -> Variant:
+    return "" if state.lid_open else ".closed", {}
+
+
 def _count(state: State, c: Condition) -> Variant:
     return ".missing" if "missing" in c.detail else ".extra", {}
 
@@ -133,12 +141,14 @@ _ABOUT: dict[str, Callable[[State, Condition], Variant]] = {
     "I01": _unread,
     "I02": _unread,
     "I05": _surplus,
+    "I08": _moved,
     "I09": _extra,
     "I11": _extra,
     "I13": _missing_third,
     "I25": _burned,
     "I28": _unconfirmed,
     "I35": _recovered,
+    "I39": _lid,
     "I49": _count,
 }
 
@@ -271,11 +281,11 @@ def _is_last_next(state: State) -> bool:
 
 
 def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
-    """Notices, most important first: the link, what waits for the round's end, the last round, a call."""
+    """Notices, most important first: the link, what waits for the round's end, the last round, the cut card, a call."""
     notices: list[Text] = []
     for c in conditions.standing(state):
         row = conditions.row(c.code)
-        if c != top and (row.strip or row.waits):
+        if c != top and c.code != "I21" and (row.strip or row.waits):  # I21 comes after the last round
             known = c.code if c.code in conditions.ROWS else "fault"
             notices.append(Text(f"strip.{known}", dict(c.detail)))
     shoe, round_ = state.shoe, state.round
@@ -285,6 +295,10 @@ def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
         notices.append(Text("strip.dummy"))
     if (round_ and round_.last) or (round_ is None and _is_last_next(state)):
         notices.append(Text("strip.last"))
+    if misplaced := conditions.find(state, "I21"):
+        notices.append(Text(f"strip.I21.{misplaced.detail['why']}"))
+    if shoe and shoe.cut_waits == shoe.out and not (shoe.cut or shoe.cut_passed):
+        notices.append(Text("strip.cut_waits"))
     if shoe and shoe.end and round_:
         notices.append(Text("strip.end"))
     if state.phase is Phase.CLOSING and round_ and round_.betting and round_.betting.draw:

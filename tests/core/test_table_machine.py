@@ -30,6 +30,7 @@ BOTH = ("dealer", "pit")
 FEW = tuple(Card.parse(name) for name in ("AS", "2D", "3H", "4C", "5S", "6D", "7H", "8C", "9S", "TD", "KH"))
 SPANS = (0, 1, 150_000_000, 700_000_000, SECOND, 3 * SECOND, 5 * SECOND, 16 * SECOND, 70 * SECOND)
 CHOICES = sorted({choice for row in ROWS.values() for choice in row.exits})
+FAULTS = ("I40", "I41", "disk", "display")
 WAY_OUT = 1_000  # acts of people who settle a table: as many as there are cards in doubt
 
 HOUSES = {
@@ -46,6 +47,7 @@ deviations = st.fixed_dictionaries(
         "last_round": st.sampled_from(list(LastRound)),
         "cut_first": st.sampled_from(list(CutFirst)),
         "stages": st.sampled_from([ONE, TWO, LATER]),
+        "cut_depth": st.sampled_from([None, (7, 14), (380, 400)]),
         "early_close": st.booleans(),
         "use_early_card": st.booleans(),
     }
@@ -136,6 +138,30 @@ class Night(RuleBasedStateMachine):
     def mouth(self, present: bool) -> None:
         self.submit(e.MouthChanged(self.table.now, present))
 
+    @rule(early=st.sampled_from([0, 0, 0, 100_000_000]))
+    def two(self, early: int) -> None:
+        self.submit(e.TwoCardsMoved(self.table.now - early))
+
+    @rule(early=st.sampled_from([0, 0, 0, 100_000_000]))
+    def unclear(self, early: int) -> None:
+        self.submit(e.MovementUnclear(self.table.now - early, "dragged"))
+
+    @rule()
+    def push_back(self) -> None:
+        self.submit(e.CardReturned(self.table.now))
+
+    @rule()
+    def read_again(self) -> None:
+        self.submit(e.CardRepeated(self.table.now))
+
+    @rule()
+    def cut_waits(self) -> None:
+        self.submit(e.CutCardWaiting(self.table.now))
+
+    @rule(is_open=st.booleans())
+    def lid(self, is_open: bool) -> None:
+        self.submit(e.LidChanged(self.table.now, is_open))
+
     # --- people ------------------------------------------------------------------------------------------
 
     @rule()
@@ -206,7 +232,7 @@ class Night(RuleBasedStateMachine):
     def backlog(self, high: bool) -> None:
         self.submit(e.BacklogChanged(self.table.now, high, 9000))
 
-    @rule(code=st.sampled_from(["I40", "disk", "display"]), gone=st.booleans())
+    @rule(code=st.sampled_from(FAULTS), gone=st.booleans())
     def fault(self, code: str, gone: bool) -> None:
         now = self.table.now
         self.submit(e.FaultGone(now, code, "part") if gone else e.FaultSeen(now, code, "part", "look at it"))
@@ -235,8 +261,9 @@ class Night(RuleBasedStateMachine):
     def way_out(self) -> None:
         """Devices mended, the link up, two people who settle what stands: then a round begins, or the shoe closes."""
         now = self.table.now
-        for code in ("I40", "disk", "display"):
+        for code in FAULTS:
             self.submit(e.FaultGone(now, code, "part"))
+        self.submit(e.LidChanged(now, False))
         self.submit(e.BacklogChanged(now, False, 0))
         self.submit(e.LinkChanged(now, up=True))
         for _ in range(WAY_OUT):

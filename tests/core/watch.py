@@ -30,6 +30,7 @@ MAY_BECOME = {  # what a settled card may still become, and by which fact
     (Fate.DUMMY, Fate.PENDING): f.CardCorrected,
 }
 WORDS = (Words("es"), Words("en"))
+CROSSED = {e.CardMoved: 1, e.TwoCardsMoved: 2, e.CardReturned: -1}  # cards, out of the shoe
 CURED = ("I01", "I02")  # the scan that cures them takes its slot
 
 
@@ -76,6 +77,7 @@ class Watch:
             self._fact(fact, event)
         assert self.state == after, "the facts make the state"
         self._scan(before, event, facts)
+        self._moves(before, event)
         if type(event) is e.Elapsed:
             at = due(after)
             assert at is None or at > event.at, "after Elapsed nothing is due any more"
@@ -238,6 +240,17 @@ class Watch:
             assert before.procedure.sensors, "without sensors one scan is one card"
             assert conditions.find(self.state, "I04"), "a scan that is no card is told (I04)"
             assert after.fates == shoe.fates
+
+    def _moves(self, before: State, event: e.Event) -> None:
+        """What goes out of the shoe is one number, or one that was pushed back and has its number (B11, I17)."""
+        crossed = CROSSED.get(type(event))
+        shoe, after = before.shoe, self.state.shoe
+        if crossed is None or shoe is None:
+            return
+        assert after is not None
+        if crossed < 0 and shoe.back == shoe.out:
+            crossed = 0  # what never left cannot have gone back
+        assert (after.out - after.back) - (shoe.out - shoe.back) == crossed, "outside is what left and did not go back"
 
     def _view(self, state: State) -> None:
         """What the panel asks for may be done, in words that there are."""

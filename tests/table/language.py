@@ -76,6 +76,12 @@ EVENTS: dict[str, Callable[[Said], e.Event]] = {
     "noread": lambda said: e.CardUnread(said.at, " ".join(said.words) or "?"),
     "code": lambda said: e.CodeUnknown(said.at, said.word),
     "cut": lambda said: e.CutCardSeen(said.at, said.words[0] if said.words else "code"),
+    "two": lambda said: e.TwoCardsMoved(said.at),
+    "unclear": lambda said: e.MovementUnclear(said.at, said.word),
+    "back": lambda said: e.CardReturned(said.at),
+    "again": lambda said: e.CardRepeated(said.at),
+    "sighted": lambda said: e.CutCardWaiting(said.at),
+    "lid": lambda said: e.LidChanged(said.at, {"open": True, "closed": False}[said.word]),
     "mouth": lambda said: e.MouthChanged(said.at, {"card": True, "empty": False}[said.word]),
     "start": lambda said: e.StartPressed(said.at, by=said.by),
     "confirm": lambda said: e.ConfirmPressed(said.at, by=said.by),
@@ -197,6 +203,7 @@ _RULES: dict[str, Callable[[str], dict[str, Any]]] = {
     "steps": lambda text: {"shoe_steps": tuple(text.split(","))},
     "stages": lambda text: {"stages": _stages(text)},
     "burn": _burn,
+    "depth": lambda text: {"cut_depth": None if text == "none" else tuple(map(int, text.split("-")))},
 }
 _KINDS: dict[str, Callable[[str], object]] = {"open_betting": Opens, "confirm_result": Confirms}
 _YES = {"yes": True, "no": False, "allow": True, "refuse": False}
