@@ -73,7 +73,7 @@ def gone() -> OSError:
 
 
 class Reading:
-    """Source: the device that `connect` opens; `codes`, `repeat_ms`, `on_repeat` as `Scans` has them.
+    """Source: the device that `connect` opens; `codes` and `repeat_ms` as `Scans` has them.
 
     Half a line is noise after `idle_ms` of silence. A device that is lost, or not there, or that sends no codes, is one
     fault I40 until it is read again, or sends one; `advice` says what to do of any of `trouble`, after the port's name.
@@ -92,12 +92,11 @@ class Reading:
         codes: Codes,
         repeat_ms: int,
         idle_ms: int,
-        on_repeat: Callable[[int], None] | None,
         retry_s: tuple[float, float],
         in_clear: Callable[[], bool] = never,
     ) -> None:
         self.lines = Lines(LINE_MAX, idle_ms * 1_000_000)
-        self.scans = Scans(codes, repeat_ms, on_repeat)
+        self.scans = Scans(codes, repeat_ms)
         self.doubt = Doubt()
         self.opened = asyncio.Event()
         self.tried = asyncio.Event()
@@ -229,9 +228,7 @@ class Reading:
             return
         if known:
             self._found(submit, line.at)
-        event = self.scans.event(line.text, line.at, clean=line.clean, torn=torn)
-        if event is not None:
-            submit(event)
+        submit(self.scans.event(line.text, line.at, clean=line.clean, torn=torn))
 
     def _await_rest(self, submit: Submit) -> None:
         """Sees to it that half a line does not wait for ever, and that noise is heard of."""

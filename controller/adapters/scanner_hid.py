@@ -170,7 +170,6 @@ class ScannerHid:
         codes: Codes,
         repeat_ms: int = 0,
         idle_ms: int = 200,
-        on_repeat: Callable[[int], None] | None = None,
         retry_s: tuple[float, float] = (0.2, 2.0),
         in_clear: Callable[[], bool] = never,
         kernel: Kernel = Kernel(),  # noqa: B008 - a tuple of functions, the same for all
@@ -183,7 +182,6 @@ class ScannerHid:
             codes=codes,
             repeat_ms=repeat_ms,
             idle_ms=idle_ms,
-            on_repeat=on_repeat,
             retry_s=retry_s,
             in_clear=in_clear,
         )

@@ -6,13 +6,13 @@ A line is a code only when it is exactly that code: no other case, no blank at i
 table is `Sign.UNKNOWN` (I06); nothing is ever guessed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from .cards import DECK, RANKS, Card
-from .events import CardScanned, CardUnread, CodeUnknown, CutCardSeen, Event
+from .events import CardRepeated, CardScanned, CardUnread, CodeUnknown, CutCardSeen, Event
 
 CODE_MAX = 64  # characters; a Code 128 label on a card holds about 20
 REPEATS_MAX = 64  # codes remembered while they may be repeated: a table has 54
@@ -93,18 +93,17 @@ class Scans:
     """Lines into events. With `repeat_ms` = 0 every code is a card: equal codes in a row are legal (DESIGN 6).
 
     With more, for a scanner that repeats a label while it sees it, the same code within `repeat_ms` of its last sight
-    is dropped: counted in `repeats`, and told to `on_repeat` with the count.
+    is no card: the table is told, and shows it; `repeats` counts them.
     """
 
-    def __init__(self, codes: Codes, repeat_ms: int = 0, on_repeat: Callable[[int], None] | None = None) -> None:
+    def __init__(self, codes: Codes, repeat_ms: int = 0) -> None:
         self.repeats = 0
         self._codes = codes
         self._repeat_ns = repeat_ms * 1_000_000
-        self._on_repeat = on_repeat
         self._seen: dict[str, int] = {}  # code -> its last sight, the latest last
 
-    def event(self, text: str, at: int, *, clean: bool = True, torn: bool = False) -> Event | None:
-        """What the line `text`, ended at `at` (monotonic ns), tells the table; None for a repeat that is dropped.
+    def event(self, text: str, at: int, *, clean: bool = True, torn: bool = False) -> Event:
+        """What the line `text`, ended at `at` (monotonic ns), tells the table.
 
         `clean`: it came whole and legible. `torn`: something before it was lost, and it may be the rest of that. Then
         a code that another ends in is no card, and an unknown one no foreign card: it is read again before anyone is
@@ -116,7 +115,7 @@ class Scans:
         if read is Sign.NO_READ:
             return CardUnread(at, text[:CODE_MAX])
         if self._repeat_ns and self._is_repeat(text, at):
-            return None
+            return CardRepeated(at)
         if isinstance(read, Card):
             return CardScanned(at, read)
         if read is Sign.CUT:
@@ -131,8 +130,6 @@ class Scans:
         if last is None or at - last > self._repeat_ns:
             return False
         self.repeats += 1
-        if self._on_repeat is not None:
-            self._on_repeat(self.repeats)
         return True
 
 

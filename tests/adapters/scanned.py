@@ -9,7 +9,16 @@ from typing import Generic, TypeVar
 
 import pytest
 
-from controller.core.events import CardScanned, CardUnread, CodeUnknown, CutCardSeen, Event, FaultGone, FaultSeen
+from controller.core.events import (
+    CardRepeated,
+    CardScanned,
+    CardUnread,
+    CodeUnknown,
+    CutCardSeen,
+    Event,
+    FaultGone,
+    FaultSeen,
+)
 from controller.ports import Outcome, Source
 
 DEADLINE_S = 30.0  # how long a test waits for what must happen: generous, and reached only when it does not
@@ -27,6 +36,8 @@ def said(event: Event) -> str:
     match event:
         case CardScanned(card=card):
             return card
+        case CardRepeated():
+            return "again"
         case CutCardSeen():
             return "cut"
         case CardUnread(raw=raw):
