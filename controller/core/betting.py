@@ -4,7 +4,7 @@ from . import conditions, events
 from . import facts as f
 from .bets import open_bets
 from .conditions import Refused
-from .facts import Fact, Phase
+from .facts import Fact, Phase, Timer
 from .profile import Opens, Stage
 from .shoe import after_round, has_begun, shoe_of
 from .state import Round, State
@@ -77,6 +77,8 @@ def receipt(state: State, event: events.Receipt) -> tuple[Fact, ...]:
 def no_answer(state: State) -> tuple[Fact, ...]:
     """The grace after the deadline is over, without a receipt and without a card (F2, I33)."""
     round_ = round_of(state)
+    if conditions.unclear(state):
+        return (f.TimerSpent(Timer.GRACE),)  # `arm` sets it again when it is known whether a card left
     if has_begun(state):
         return (f.DrawCalled(round_.number),)  # it is played to its end (F1, F3)
     cancelled = f.RoundCancelled(round_.number, "no_answer", (), after_round(state, round_.number))

@@ -216,6 +216,11 @@ def about(state: State, n: int) -> bool:
     return any(c.detail.get("n") == str(n) for c in state.conditions)
 
 
+def unclear(state: State) -> bool:
+    """Whether something moved, and nobody has said yet how many cards left (I08)."""
+    return any(c.code == "I08" and "n" not in c.detail for c in state.conditions)
+
+
 def surplus(state: State, n: int) -> Condition | None:
     """What stands about card `n` that came when no card was to be drawn (I09, I11)."""
     return next((c for c in state.conditions if c.code in ("I09", "I11") and c.n == n), None)

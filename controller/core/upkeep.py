@@ -116,7 +116,7 @@ def not_read(state: State) -> tuple[Fact, ...]:
 
 
 def arm(state: State, at: int) -> tuple[Fact, ...]:
-    """A time that something standing needs and that does not run: a scan's window, an empty mouth, a result's."""
+    """A time that is needed and does not run: for a scan, an empty mouth, a result, a receipt."""
     if state.shoe is None or conditions.cards_held(state):
         return ()
     procedure, running = state.procedure, {deadline.timer for deadline in state.deadlines}
@@ -124,6 +124,7 @@ def arm(state: State, at: int) -> tuple[Fact, ...]:
         (Timer.READ, procedure.read_window_ms * MILLISECOND, _needs_window),
         (Timer.EMPTY, procedure.empty_ms * MILLISECOND, _is_empty),
         (Timer.CONFIRM, procedure.confirm_seconds * betting.SECOND, _confirms_itself),
+        (Timer.GRACE, procedure.link_grace_seconds * betting.SECOND, _awaits_receipt),
     )
     for timer, length, needs in needed:
         if timer not in running and needs(state):
@@ -139,6 +140,11 @@ def _needs_window(state: State) -> bool:
 def _is_empty(state: State) -> bool:
     in_turn = state.phase in (Phase.CLOSING, Phase.DEALING) and state.round is not None and state.round.next is not None
     return in_turn and not state.present and not conditions.find(state, "I23")
+
+
+def _awaits_receipt(state: State) -> bool:
+    betting_ = state.round.betting if state.round else None
+    return state.phase is Phase.CLOSING and betting_ is not None and not betting_.draw
 
 
 def _confirms_itself(state: State) -> bool:
@@ -208,7 +214,7 @@ def two_cards(state: State, event: events.TwoCardsMoved) -> tuple[Fact, ...]:
 
 def unclear(state: State, event: events.MovementUnclear) -> tuple[Fact, ...]:
     """The sensors cannot tell how many cards left: people say it, nobody guesses (I08)."""
-    if any(c.code == "I08" and "early" in c.detail for c in state.conditions):
+    if conditions.unclear(state):
         return ()
     betting_ = state.round.betting if state.round else None
     still_open = state.phase is Phase.BETTING or (
