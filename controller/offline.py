@@ -4,15 +4,17 @@ Nothing here speaks to a running table. Whatever cannot be done is a `FailureErr
 the parts below do not get past this file.
 """
 
+import asyncio
 import json
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from . import config, feed, keys, wiring
 from .config import ConfigError
-from .control import audit
+from .control import audit, parts
 from .core import events as e
 from .core import facts as f
 from .core import rules, table
@@ -24,14 +26,20 @@ from .core.records import RecordError
 from .core.shoe import counts, shoe_of
 from .core.state import State
 from .keys import KeyFileError, TableKey
-from .ports import JournalError
+from .ports import JournalError, Outcome, Source
 
 LINE_BYTES_MAX = 1 << 20  # of an export; the longest message has a few thousand
+TRIED_S = 5.0  # a device's first answer, good or bad
+SETTLE_S = 1.0  # a panel that is written, or fails twice
 SQLITE = b"SQLite format 3\0"  # how every SQLite database begins (sqlite.org/fileformat.html)
 
 
 class FailureError(Exception):
     """What was asked for cannot be done. The text says why, and what to do."""
+
+
+class RefusalError(FailureError):
+    """The table's own no, in its language."""
 
 
 @contextmanager
@@ -134,6 +142,80 @@ def _holds(path: Path, start: bytes) -> bool:
         raise FailureError(
             f"{path} cannot be read: {error.strerror}: name a journal or an export of its feed"
         ) from error
+
+
+# --- the devices ----------------------------------------------------------------------------------------------
+
+
+def diag(path: Path, part: str, *, test: bool, look_s: float | None, tell: Callable[[dict[str, Any]], None]) -> None:
+    """One device of the table of this configuration file, without its daemon, which cannot start meanwhile.
+
+    Tells what the device sees once, with `look_s` again after so many seconds until interrupted; with `test` after
+    its test. RefusalError where the part is not there or has no test.
+    """
+    logging.getLogger("controller").addHandler(logging.NullHandler())  # `tell` has the faults: not twice
+    with _told(), wiring.bench(path, part) as bench:
+        try:
+            asyncio.run(_try_out(bench.devices, part, test, look_s, tell))
+        except Refused as refused:
+            raise RefusalError(bench.words.refused(refused.key, refused.values)) from None
+
+
+async def _try_out(
+    devices: wiring.Devices,
+    part: str,
+    test: bool,  # noqa: FBT001 - as `diag` has it
+    look_s: float | None,
+    tell: Callable[[dict[str, Any]], None],
+) -> None:
+    def see(*, test: bool = False) -> dict[str, Any]:
+        return parts.diag(devices.parts, part, test=test, state=None)
+
+    see()
+    tasks = [asyncio.create_task(source.run(_nobody)) for source in devices.sources]
+    work = asyncio.create_task(_look(devices.sources, see, test, look_s, tell))
+    try:
+        await asyncio.wait([work, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        for task in (work, *tasks):
+            if task.done():
+                task.result()
+    finally:
+        for task in (work, *tasks):
+            task.cancel()
+        await asyncio.gather(work, *tasks, return_exceptions=True)
+
+
+async def _look(
+    sources: list[Source],
+    see: Callable[..., dict[str, Any]],
+    test: bool,  # noqa: FBT001 - as `diag` has it
+    look_s: float | None,
+    tell: Callable[[dict[str, Any]], None],
+) -> None:
+    for source in sources:
+        tried = getattr(source, "tried", None)  # a display has no such moment: it is given as long
+        if tried is None:
+            await asyncio.sleep(SETTLE_S)
+        else:
+            try:
+                await asyncio.wait_for(tried.wait(), TRIED_S)
+            except TimeoutError:
+                raise FailureError(f"no answer of the device within {TRIED_S:g} s, good or bad: try again") from None
+    told = see(test=test)
+    tell(told)
+    if look_s is None:
+        await asyncio.sleep(told.get("test_ms", 0) / 1_000)
+        return
+    while True:
+        await asyncio.sleep(look_s)
+        tell(see())
+
+
+def _nobody(event: e.Event) -> "asyncio.Future[Outcome]":
+    """No table hears what the device reports; `diag` tells it."""
+    heard: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    heard.set_result(Outcome())
+    return heard
 
 
 # --- card scripts ---------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ class LiveTable:
         self._master, slave = os.openpty()
         tty.setraw(slave)
         self._slave = slave  # held open, so that the line outlives the daemon
+        self.port = os.ttyname(slave)
         self.socket = folder / "control.sock"
         self._preload = preload
         self.config = folder / "table.yaml"
@@ -61,7 +62,7 @@ class LiveTable:
             "table": {"id": "BAC-07"},
             "profile": profile,
             "procedure": procedure or FREE_RUNNING,
-            "scanner": {"driver": "serial", "port": os.ttyname(slave)},
+            "scanner": {"driver": "serial", "port": self.port},
             "casino": casino,
             "storage": {"path": str(folder / "state"), "allow_volatile": True},
             "control": {"socket": str(self.socket)},

@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 
-from controller import wiring
+from controller import frame, offline, wiring
+from controller.adapters import display_oled
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
 from controller.config import ConfigError
 from controller.control.parts import PARTS
 from controller.core.events import EndShoeAsked
+from controller.core.state import State
+from controller.core.view import view
+from controller.panel import Words
 from controller.ports import JournalError
+from tests.fake_panel import FakeBus, FakeI2c, FakePanel
 from tests.live import LiveTable, RefusedError, wait_for
 from tests.table_rig import TWO, Rig
 
@@ -87,6 +92,39 @@ def test_a_bench_waits_for_no_daemon(tmp_path: Path) -> None:
             pass
     finally:
         os.close(held)
+
+
+class _EnoughError(Exception):
+    """What was to be seen has been seen."""
+
+
+def test_a_panel_is_tried_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pattern, then what a closed table shows; at the end it is dark, and the folder is free."""
+    _build(tmp_path, PANEL)
+    panel = FakePanel("ssd1309")
+    place = FakeI2c(FakeBus(panel))
+    monkeypatch.setattr(display_oled.I2c, "open", lambda _: place.open())
+    monkeypatch.setattr(display_oled, "TEST_S", 0.5)
+    closed = frame.draw(Words("es").panel(view(State()), "BAC-07"), idle=True)
+    names = {frame.pattern(): "pattern", closed: "closed"}
+    seen: list[str] = []
+    told_: list[dict[str, Any]] = []
+
+    def tell(told: dict[str, Any]) -> None:
+        told_.append(told)
+        now = names.get(panel.frame() or b"", "between")
+        if seen[-1:] != [now]:
+            seen.append(now)
+        if "pattern" in seen and now == "closed":
+            raise _EnoughError
+
+    with pytest.raises(_EnoughError):
+        offline.diag(tmp_path / "table.yaml", "display", test=True, look_s=0.005, tell=tell)
+    steps = [name for name in seen if name != "between"]
+    assert steps in (["closed", "pattern", "closed"], ["pattern", "closed"])
+    assert (told_[0]["test_ms"], told_[0]["shows"], told_[0]["errors"], told_[0]["fault"]) == (500, True, 0, "")
+    assert not panel.on
+    os.close(claim(tmp_path))
 
 
 async def _closed(rig: Rig) -> None:

@@ -106,3 +106,37 @@ def problem(told: dict[str, Any]) -> str:
     """As compilers write it, so that editors find the place."""
     place = f"{told['file']}:{told['line']}:{told['column']}" if told["line"] else told["file"]
     return f"{place}: {told['text']}"
+
+
+def part(told: dict[str, Any]) -> Iterator[str]:
+    """A device as `diag` has it: what it is, its pins or lines, then what is wrong with it."""
+    yield f"{told['part']:<10}{told['driver']}" + _state_of(told)
+    for name in ("port", "place"):
+        if name in told:
+            yield f"{name:<10}{told[name]}"
+    if "counted" in told:
+        yield f"lines     {', '.join(f'{name} {count}' for name, count in told['counted'].items())}"
+        last = [line["kind"] if line["text"] is None else f"{line['kind']} {line['text']}" for line in told["last"]]
+        yield f"last      {', '.join(last) or 'none yet'}"
+    if "errors" in told:
+        yield f"errors    {told['errors']}"
+    yield from map(_pin, told.get("pins", ()))
+    if told.get("fault"):
+        yield f"fault     {told['fault']}"
+    if "test_ms" in told:
+        yield f"test      begun, {told['test_ms'] / 1000:.1f} s"
+
+
+def _state_of(told: dict[str, Any]) -> str:
+    for name, yes, no in (("open", "open", "not open"), ("shows", "shows", "does not show")):
+        if name in told:
+            return f", {yes if told[name] else no}"
+    return ""
+
+
+def _pin(told: dict[str, Any]) -> str:
+    on, (yes, no) = (told["lit"], ("on", "off")) if "lit" in told else (told["down"], ("down", "up"))
+    state = "not open" if on is None else yes if on else no
+    edges = f", {told['edges']} edges" if "edges" in told else ""
+    trouble = f"   {told['trouble']}" if told["trouble"] else ""
+    return f"GPIO{told['pin']:<6}{told['name']:<14} {state}{edges}{trouble}"

@@ -7,8 +7,10 @@ Exit codes: 0 done, 1 the answer is no, 2 usage, 3 the daemon is not there, 4 re
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, NoReturn
@@ -23,6 +25,7 @@ from . import show
 DEFAULT_CONFIG = Path("/etc/baccarat-table/table.yaml")
 DEFAULT_SOCKET = "/run/baccarat-table/control.sock"
 NO, USAGE, ABSENT, REFUSED = 1, 2, 3, 4
+LOOK_S = 0.1  # how often a device is looked at that is followed: a press is seldom shorter
 
 
 class Options(NamedTuple):
@@ -142,13 +145,16 @@ def _asked_or_read(
         with _connected(context) as table:
             return ask(table)
     except UnreachableError as error:
-        known = options.config is not None or (options.socket is None and DEFAULT_CONFIG.exists())
-        if not known:
+        if not _knows_its_configuration(options):
             _stop(ABSENT, str(error))
     with _offline() as offline:
         path = offline.journal_file(_config(options))
         print(f"tablectl: the daemon is not there: this is from {path}", file=sys.stderr)
         return read(offline, path)
+
+
+def _knows_its_configuration(options: Options) -> bool:
+    return options.config is not None or (options.socket is None and DEFAULT_CONFIG.exists())
 
 
 @contextmanager
@@ -158,6 +164,8 @@ def _offline() -> Iterator[ModuleType]:
 
     try:
         yield offline
+    except offline.RefusalError as error:
+        _stop(REFUSED, str(error))
     except offline.FailureError as error:
         _stop(NO, str(error))
 
@@ -227,6 +235,60 @@ def recall(
         _print_json({"recall": True, "rounds": rounds})
     else:
         _print(show.recalled(rounds))
+
+
+class PartName(StrEnum):
+    """The parts that `diag` knows."""
+
+    SCANNER = "scanner"
+    LAMPS = "lamps"
+    BUZZER = "buzzer"
+    BUTTONS = "buttons"
+    DISPLAY = "display"
+
+
+@app.command()
+def diag(
+    context: typer.Context,
+    part: Annotated[PartName, typer.Argument(metavar="PART", help="scanner, lamps, buzzer, buttons or display.")],
+    *,
+    test: Annotated[bool, typer.Option("--test", help="Test it: lamps, buzzer, display.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it; Ctrl-C ends it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What one device sees, and its test: through the table, or by itself where no table runs."""
+    said: list[str] = []
+
+    def tell(told: dict[str, Any]) -> None:
+        lines = [json.dumps(told, separators=(",", ":"))] if as_json else list(show.part(told))
+        _print(line for line in lines if line not in said)  # of what is followed, what changed
+        said[:] = lines
+
+    with suppress(KeyboardInterrupt):
+        if not _diag_asked(context, part.value, tell, test=test, watch=watch):
+            with _offline() as offline:
+                offline.diag(_config(context.obj), part.value, test=test, look_s=LOOK_S if watch else None, tell=tell)
+
+
+def _diag_asked(
+    context: typer.Context, part: str, tell: Callable[[dict[str, Any]], None], *, test: bool, watch: bool
+) -> bool:
+    """Whether the running table told; not where there is none, and the configuration is known."""
+    options: Options = context.obj
+    connected = False
+    try:
+        with _connected(context) as table:
+            connected = True
+            tell(table.call("diag", part=part, **({"act": "test"} if test else {})))
+            while watch:
+                time.sleep(LOOK_S)
+                tell(table.call("diag", part=part))
+    except UnreachableError as error:
+        if connected or not _knows_its_configuration(options):
+            _stop(ABSENT, str(error))
+        print("tablectl: the daemon is not there, and cannot start until this ends", file=sys.stderr)
+        return False
+    return True
 
 
 # --- act ------------------------------------------------------------------------------------------------------

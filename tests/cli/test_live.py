@@ -1,5 +1,6 @@
 """`tablectl` beside a real `tabled`: its socket, its journal on disk, and both after a kill."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,3 +39,28 @@ def test_a_table_is_asked_verified_killed_and_read(tmp_path: Path) -> None:
         assert table.stop() == 0
         assert not table.socket.exists()
     assert tablectl("journal", "verify", str(feed))[0] == 0
+
+
+def test_a_device_is_followed_until_the_table_stops(tmp_path: Path) -> None:
+    """What is followed through the table ends with it, and takes no device from the one that starts next."""
+    pins = {"gpio": {"pin_factory": "mock"}, "buttons": {"driver": "gpio", "start": 16, "confirm": 20, "call": 21}}
+    feed = {"primary": "file", "file": {"path": str(tmp_path / "feed.jsonl")}}
+    with LiveTable(tmp_path, casino=feed, devices=pins) as table:
+        command = [sys.executable, "-m", "controller.cli", "--config", str(table.config), "diag"]
+        ran = subprocess.run([*command, "buttons"], capture_output=True, timeout=60, check=True, cwd=REPO, text=True)
+        assert ran.stdout.startswith("buttons   gpio\nGPIO16    start          up, 0 edges\n")
+        follow = [*command, "scanner", "--watch"]
+        environ = os.environ | {"BACCARAT_SOCKET": str(table.socket)}
+        with subprocess.Popen(
+            follow, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
+        ) as follower:
+            assert follower.stdout is not None
+            assert follower.stderr is not None
+            assert follower.stdout.readline() == "scanner   serial, open\n"
+            table.call("shoe.load")
+            table.scan("AS", "2S")
+            lines = iter(follower.stdout.readline, "")
+            assert next(line for line in lines if line.count("card") == 2) == "last      card, card\n"
+            assert table.stop() == 0
+            assert follower.wait(30) == 3
+            assert "ask tablectl status" in follower.stderr.read()

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from controller import keys
-from controller.adapters.journal_sqlite import JournalSqlite
+from controller.adapters.journal_sqlite import JournalSqlite, claim
 from controller.cli import main, tablectl
+from controller.control.parts import PARTS
 from tests.control.served import in_background
 from tests.shoes import SHOES, expected, told
 from tests.table_rig import BY_DEALER, FREE_RUNNING, Rig
@@ -393,6 +395,120 @@ def test_keys(config: Path, tmp_path: Path) -> None:
     assert (ran.code, ran.out) == (NO, "")
     assert "never replaced" in ran.err
     assert "PRIVATE" not in made.out + made.err
+
+
+# --- devices --------------------------------------------------------------------------------------------------
+
+LAMPS = ((5, "timer lamp 1  "), (6, "timer lamp 2  "), (26, "red lamp      "))
+PINS = """
+gpio: {pin_factory: mock}
+lamps: {driver: gpio, timer: [5, 6], red: 26}
+buzzer: {driver: gpio, pin: 12}
+buttons: {driver: gpio, start: 16, confirm: 20, call: 21}
+display: {driver: ssd1309, interface: i2c, bus: 22, address: 60}
+scanner: {driver: serial, port: /dev/serial/by-id/absent}
+"""
+DIRECT = "tablectl: the daemon is not there, and cannot start until this ends\n"
+SEEN = [
+    ("buttons", ["buttons   gpio", "GPIO16    start          up, 0 edges", "GPIO20    confirm        up, 0 edges"]),
+    ("lamps", ["lamps     gpio", *(f"GPIO{pin:<6}{name} off" for pin, name in LAMPS)]),
+    ("scanner", ["scanner   serial, not open", "port      /dev/serial/by-id/absent", "lines     clean 0, dirty 0"]),
+    ("display", ["display   ssd1309, does not show", "place     0x3C on /dev/i2c-22"]),
+]
+
+
+@pytest.fixture
+def devices(config: Path) -> Path:
+    """The configuration of a table with devices, which is down."""
+    config.write_text(config.read_text() + PINS)
+    return config
+
+
+@pytest.mark.parametrize(("part", "lines"), SEEN)
+def test_diag_with_the_daemon_down(devices: Path, part: str, lines: list[str]) -> None:
+    ran = run("--config", devices, "diag", part)
+    assert (ran.code, ran.err) == (DONE, DIRECT)
+    for said, line in zip(ran.out.splitlines(), lines, strict=False):
+        assert said.startswith(line)
+    assert ("fault     " in ran.out) == (part in ("scanner", "display"))
+    told_ = run("--config", devices, "diag", part, "--json").json
+    assert told_["part"] == part
+
+
+def test_diag_tests_and_waits_for_the_end(devices: Path) -> None:
+    began = time.monotonic()
+    ran = run("--config", devices, "diag", "buzzer", "--test")
+    assert ran.out == "buzzer    gpio\nGPIO12    buzzer         off\ntest      begun, 1.3 s\n"
+    assert time.monotonic() - began >= 1.3
+
+
+NOT_DIAGNOSED = [
+    (("lamps", "--test"), "", REFUSED, "Esta mesa no tiene lamps: la sección lamps de table.yaml dice driver: none."),
+    (("scanner", "--test"), PINS, REFUSED, "No hay prueba de scanner: sígalo con tablectl diag scanner --watch."),
+    (("safe",), PINS, USAGE, "'safe' is not one of"),
+    (("lamps",), PINS.replace("mock", "abacus"), NO, "pin_factory must be"),
+    (
+        ("lamps",),
+        PINS.replace("gpio: {pin", "shoe: {driver: head, port: /dev/head}\ngpio: {pin"),
+        NO,
+        "shoe.driver: head",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sections", "code", "text"), NOT_DIAGNOSED)
+def test_what_cannot_be_diagnosed(
+    config: Path, arguments: tuple[str, ...], sections: str, code: int, text: str
+) -> None:
+    config.write_text(config.read_text() + sections)
+    ran = run("--config", config, "diag", *arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert text in ran.err
+
+
+def test_diag_never_fights_a_daemon_that_holds_the_folder(devices: Path, tmp_path: Path) -> None:
+    held = claim(tmp_path)
+    try:
+        ran = run("--config", devices, "diag", "lamps")
+    finally:
+        os.close(held)
+    assert (ran.code, ran.out) == (NO, "")
+    assert f"in use by process {os.getpid()}: one table has one daemon, stop it first" in ran.err
+
+
+def test_diag_knows_every_part() -> None:
+    assert tuple(part.value for part in tablectl.PartName) == PARTS
+
+
+def test_diag_without_a_daemon_or_a_configuration(tmp_path: Path) -> None:
+    assert run("--socket", tmp_path / "none.sock", "diag", "lamps").code == ABSENT
+
+
+def test_diag_through_the_daemon_is_refused_in_its_words(socket: Path) -> None:
+    ran = run("--socket", socket, "diag", "lamps", "--test", "--json")
+    assert (ran.code, ran.json["refused"]["key"]) == (REFUSED, "no_part")
+    assert ran.err == "tablectl: This table has no lamps: section lamps of table.yaml says driver: none.\n"
+
+
+@pytest.mark.parametrize("shoe", [False, True], ids=["closed", "a shoe in play"])
+def test_a_scanner_is_followed_with_the_daemon_down(shoe: bool, request: pytest.FixtureRequest) -> None:
+    """B10 holds without the daemon, too: the journal says whether cards may be in play."""
+    config: Path = request.getfixturevalue("kept" if shoe else "config")
+    master, slave = os.openpty()
+    config.write_text(f"{config.read_text()}scanner: {{driver: serial, port: {os.ttyname(slave)}}}\n")
+    command = [sys.executable, "-m", "controller.cli", "--config", str(config), "diag", "scanner", "--watch"]
+    with subprocess.Popen(command, cwd=REPO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        assert follower.stdout.readline() == "scanner   serial, open\n"
+        os.write(master, b"8H\rTC\r")
+        lines = iter(follower.stdout.readline, "")
+        last = next(line for line in lines if line.count("card") == 2)
+        assert last == ("last      card, card\n" if shoe else "last      card 8H, card TC\n")
+        follower.send_signal(signal.SIGINT)
+        assert (follower.wait(30), follower.stderr.read()) == (DONE, DIRECT)
+    os.close(master)
+    os.close(slave)
 
 
 # --- the program in its world ---------------------------------------------------------------------------------

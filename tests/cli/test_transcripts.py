@@ -24,6 +24,13 @@ from tests.pages import ROOT, page
 
 GUIDE = page("docs/technician.md")
 
+PINS = {
+    "gpio": {"pin_factory": "mock"},
+    "lamps": {"driver": "gpio", "timer": [5, 6, 13, 19], "red": 26, "call": 14},
+    "buzzer": {"driver": "gpio", "pin": 12},
+    "buttons": {"driver": "gpio", "start": 16, "confirm": 20, "call": 21, "key": 4},
+}
+
 STEP = re.compile(r"^<!-- story: (?P<story>[^\n]+) -->$|^```console\n(?P<console>.*?)^```$", re.MULTILINE | re.DOTALL)
 FORMS = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{8}\b", "<generation>"),
@@ -50,11 +57,12 @@ class Stage:
         (folder / "state").mkdir()
         self.folder = folder
         feed = {"primary": "file", "file": {"path": str(folder / "state/feed.jsonl")}}
-        self.table = LiveTable(folder, casino=feed, procedure={"betting_seconds": 1})
+        self.table = LiveTable(folder, casino=feed, procedure={"betting_seconds": 1}, devices=PINS)
         self.names = {
             str(self.table.config): "/etc/baccarat-table/table.yaml",
             str(self.table.socket): "/run/baccarat-table/control.sock",
             str(folder / "state"): "/var/lib/baccarat-table",
+            self.table.port: "/dev/serial/by-id/usb-ACME_Scanner_0001-if00",
         }
         self.code = 0
         self.members: set[str] = set()
