@@ -461,7 +461,7 @@ def test_a_test_shows_the_pattern_until_the_table_says_something_else() -> None:
 
 def test_a_test_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     panel, _, oled = on_i2c()
-    monkeypatch.setattr("controller.adapters.display_oled.TEST_S", 0.3)
+    monkeypatch.setattr("controller.adapters.display_oled.TEST_S", 2.0)
 
     async def test() -> None:
         async with running(oled, panel) as rig:
