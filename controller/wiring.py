@@ -160,6 +160,7 @@ def build(path: Path) -> tuple[Table, ControlServer]:
         clock=SystemClock(),
     )
     made = devices(cfg, table.clock.now, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
+    _wire_shoe(cfg, made)
     table.sources, table.panels, table.parts = [table.clock, *made.sources], made.panels, made.parts
     table.publishers = _publishers(cfg, table)
     return table, control_of(table, cfg)
@@ -202,8 +203,8 @@ def table_key(path: Path) -> keys.TableKey:
 def unbuilt(cfg: Config) -> list[str]:
     """What the configuration may say and this version has no part for; silence would leave a table blind."""
     missing: list[str] = []
-    if cfg.shoe.driver != "none":
-        missing.append(f"shoe.driver: {cfg.shoe.driver} is not part of this version; write none")
+    if cfg.shoe.driver == "head":
+        missing.append("shoe.driver: head is not part of this version; write gpio or none")
     if cfg.display.driver != "none" and cfg.display.interface == "spi":
         missing.append("display.interface: spi is not part of this version; use i2c")
     if cfg.casino.serial is not None:
@@ -243,6 +244,17 @@ def _wire_scanner(cfg: Config, made: Devices, only: frozenset[str]) -> None:
         )
     made.sources.append(scanner)
     made.parts["scanner"] = Part(keys_.driver, scanner.diag)
+
+
+def _wire_shoe(cfg: Config, made: Devices) -> None:
+    """The shoe's sensors, straight on the kernel's chip; only those that are named are fitted."""
+    if cfg.shoe.driver != "gpio":
+        return
+    from .adapters.edges_gpio import EdgesGpio  # late: not every table has pins
+    from .link.movements import Line
+
+    fitted = {line: pin for line in Line if (pin := getattr(cfg.shoe, line.value)) is not None}
+    made.sources.append(EdgesGpio(lines=fitted, now=made.now))
 
 
 def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:

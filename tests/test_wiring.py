@@ -30,6 +30,7 @@ PINS = {
     "buttons": {"driver": "gpio", "start": 16, "confirm": 20, "call": 21, "key": 4},
 }
 PANEL = {"display": {"driver": "ssd1309", "interface": "i2c", "bus": 1, "address": 0x3C}}
+SHOE = {"shoe": {"driver": "gpio", "exit_inner": 17, "exit_outer": 27, "cut": 22, "lid": 23, "present": 18}}
 KEYBOARD = {"scanner": {"driver": "hid", "port": "/dev/input/by-id/usb-scanner-event-kbd"}}
 
 
@@ -58,6 +59,7 @@ def _names(parts: list[Any]) -> list[str]:
         ({"gpio": PINS["gpio"], "buzzer": PINS["buzzer"]}, ["SystemClock", "LampsGpio"], ["LampsGpio"], "buzzer"),
         (PANEL, ["SystemClock", "DisplayOled"], ["DisplayOled"], "display"),
         (KEYBOARD, ["SystemClock", "ScannerHid"], [], "scanner"),
+        (SHOE, ["SystemClock", "EdgesGpio"], [], ""),
     ],
 )
 def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], panels: list[str], parts: str) -> None:

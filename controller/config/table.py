@@ -17,7 +17,7 @@ from .models import CodeTable, Config, Section
 # What each driver cannot do without: group, driver, keys.
 _NEEDS = (
     ("scanner", ("serial", "hid"), ("port",)),
-    ("shoe", ("gpio",), ("exit_inner",)),
+    ("shoe", ("gpio",), ("exit_inner", "exit_outer")),
     ("shoe", ("head",), ("port",)),
     ("lamps", ("gpio",), ("timer", "red")),
     ("buzzer", ("gpio",), ("pin",)),

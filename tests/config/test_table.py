@@ -191,7 +191,7 @@ scanner: {driver: ▸serial}
 scanner: {driver: ▸hid}
 ! scanner with hid needs port
 
-shoe: {driver: ▸gpio, cut: 5}
+shoe: {driver: ▸gpio, exit_outer: 5}
 ! shoe with gpio needs exit_inner: the exit sensor nearer the cards
 
 shoe: {driver: ▸head}
@@ -211,7 +211,7 @@ display: {driver: sh1106, interface: ▸▸spi}
 ! display with spi needs dc
 ! display with spi needs reset
 
-shoe: {driver: gpio, exit_inner: 17}
+shoe: {driver: gpio, exit_inner: 17, exit_outer: 27}
 buzzer: {driver: gpio, pin: ▸17}
 ! pin 17 of buzzer.pin is shoe.exit_inner already
 
@@ -401,7 +401,7 @@ lamps: {driver: ▸gpio, timer: [5], red: 6}
 
 gpio: {pin_factory: rpigpio}
 
-shoe: {driver: ▸gpio, exit_inner: 17}
+shoe: {driver: ▸gpio, exit_inner: 17, exit_outer: 27}
 ! driver gpio needs the package gpiod
 
 display: {driver: ▸sh1106}
