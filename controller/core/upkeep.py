@@ -64,9 +64,14 @@ def duplicate(state: State) -> tuple[Fact, ...]:
 
 
 def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
-    """The scanner could not read: a misread where a card is awaited, evidence anywhere (D8, I01)."""
+    """The scanner could not read: a misread where a card is awaited (D8, I01).
+
+    While that stands further failures say nothing new: a scanner that babbles must not fill the journal.
+    """
     failed = f.ScanFailed(event.raw)
-    if not _awaits_card(state) or conditions.find(state, "I01") or conditions.find(state, "I02"):
+    if conditions.find(state, "I01") or conditions.find(state, "I02"):
+        return ()
+    if not _awaits_card(state):
         return (failed,)
     pending = pending_unread(state)
     if state.procedure.sensors and not pending:
@@ -77,7 +82,9 @@ def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
 def unknown(state: State, event: events.CodeUnknown) -> tuple[Fact, ...]:
     """A clean code of no card of ours (I06): a joker, another set, somebody's label."""
     failed = f.ScanFailed(event.raw)
-    if state.shoe is None or state.phase is Phase.UNLOADING or conditions.find(state, "I06"):
+    if conditions.find(state, "I06"):
+        return ()
+    if state.shoe is None or state.phase is Phase.UNLOADING:
         return (failed,)
     pending = pending_unread(state)
     return (failed, *conditions.raised(state, "I06", _which(state, pending)))
