@@ -161,7 +161,7 @@ def plug(machine: Machine, path: Path, keyboard: Keyboard | None = None) -> Keyb
     return keyboard
 
 
-def make(machine: Machine, path: Path, *, repeat_ms: int = 0, idle_ms: int = 30_000) -> ScannerHid:
+def make(machine: Machine, path: Path, *, repeat_ms: int = 0, idle_ms: int = 3_600_000) -> ScannerHid:
     return ScannerHid(
         port=str(path),
         codes=CODES,
