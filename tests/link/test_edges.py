@@ -674,6 +674,16 @@ def test_reflectance_alone(name: str) -> None:
     assert sensors.forget(9) == []
 
 
+@pytest.mark.parametrize(("during", "expected"), [(False, "card"), (True, "ambiguous:cut")])
+def test_a_reflectance_sensor_that_flickers_cannot_tell_during_a_passage(during: bool, expected: str) -> None:
+    """More changes than are kept: of a passage under way the beginning is not known any more."""
+    start = 12 if during else 0
+    flickers = [Level((start + 3 * number) * MS, CUT, number % 2 == 1) for number in range(1, 21)]
+    cover = edges(Pull((10 if during else 100) * MS, 120 * MS).spans())
+    reports, _ = play(numbered(sorted([*flickers, *cover])), lines=[*BEAMS, CUT], end=500 * MS)
+    assert [said(report) for report in reports] == [expected]
+
+
 def test_what_moves_as_the_device_is_lost_is_ambiguous() -> None:
     told = []
     for count in range(5):
