@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 
         return demo.main(options)
     for number in SIGNALS:  # until `serve` has its own: nothing is begun that needs a goodbye
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, lambda *_: os._exit(0))  # at once: an exception could be swallowed by a library
     try:
         table, control = wiring.build(options.config)
         asyncio.run(serve(table, control, Notifier()))

@@ -225,8 +225,8 @@ def night(rng: random.Random, count: int, *, sensor: float = 6.0, cut: bool = Tr
             scene.back(start, rng.randint(20 * MS, 500 * MS), 0, rng.randint(0, 100 * MS))
         elif what == "both":
             scene.back(
-                start, rng.randint(4 * MS, 90 * MS), rng.randint(13 * MS, 900 * MS), rng.randint(8 * MS, 180 * MS)
-            )
+                start, rng.randint(4 * MS, 90 * MS), rng.randint(13 * MS, 900 * MS), rng.randint(13 * MS, 180 * MS)
+            )  # back in less than a card's least time may hide a glitch: that is told as ambiguous
         elif what == "returned":
             scene.returned(pull)
         else:
