@@ -111,7 +111,7 @@ class Passages:
         return Place.DOUBT
 
     def _was_back(self, at: int) -> Place:
-        """Both beams cleared from outside to inside: in one movement of a hand, if that was no faster than a hand is."""
+        """Both beams cleared from outside to inside: a hand took it back, if that was no faster than a hand is."""
         if at - self._doubt < self._limits.card_min_ns:  # a glitch of the inner beam may have hidden that it left
             self._ambiguous(at, Why.SENSORS)
         else:
