@@ -36,7 +36,7 @@ def hear(line: Debounce, edges: str) -> str:
         while (due := line.due) is not None and due <= at:
             began = line.began
             assert line.elapse(due - 1) is None
-            assert line.began == began
+            assert (line.began, line.due) == (began, due)
             change = line.elapse(due)
             assert line.began is None
             said.append(f"{'U' if change.level else 'd'}{change.at}@{due}" if change else f"quiet@{due}")
