@@ -95,6 +95,21 @@ class Outbox(Protocol):
         """Returns when `head` > after."""
 
 
+class Answer(NamedTuple):
+    """To a command: the reply's bytes (JSON-RPC 2.0), and the messages to send its asker before it, by seqno."""
+
+    reply: bytes
+    resend: range = range(0)
+
+
+Ask = Callable[[bytes, bool], "asyncio.Future[Answer]"]
+"""Puts a command of the casino server, its bytes as they came, in line at once, in the order of the calls.
+
+The flag says that the transport kept it for whoever comes late (MQTT's retained): such a command is refused. The future
+resolves when what it came to is durable: only then may the transport acknowledge it.
+"""
+
+
 class Publisher(Protocol):
     """Something that carries the feed away, in order, from its cursor on."""
 
