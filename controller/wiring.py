@@ -160,7 +160,6 @@ def build(path: Path) -> tuple[Table, ControlServer]:
         clock=SystemClock(),
     )
     made = devices(cfg, table.clock.now, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
-    _wire_shoe(cfg, made)
     table.sources, table.panels, table.parts = [table.clock, *made.sources], made.panels, made.parts
     table.publishers = _publishers(cfg, table)
     return table, control_of(table, cfg)
@@ -224,6 +223,7 @@ def devices(
     """The devices that the configuration names, of the parts in `only`. WiringError where one cannot be."""
     made = Devices(now, in_clear)
     _wire_scanner(cfg, made, only)
+    _wire_shoe(cfg, made, only)
     _wire_pins(cfg, made, only)
     _wire_display(cfg, made, only)
     return made
@@ -246,15 +246,17 @@ def _wire_scanner(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     made.parts["scanner"] = Part(keys_.driver, scanner.diag)
 
 
-def _wire_shoe(cfg: Config, made: Devices) -> None:
+def _wire_shoe(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     """The shoe's sensors, straight on the kernel's chip; only those that are named are fitted."""
-    if cfg.shoe.driver != "gpio":
+    if cfg.shoe.driver != "gpio" or "shoe" not in only:
         return
     from .adapters.edges_gpio import EdgesGpio  # late: not every table has pins
     from .link.movements import Line
 
     fitted = {line: pin for line in Line if (pin := getattr(cfg.shoe, line.value)) is not None}
-    made.sources.append(EdgesGpio(lines=fitted, now=made.now))
+    sensors = EdgesGpio(lines=fitted, now=made.now)
+    made.sources.append(sensors)
+    made.parts["shoe"] = Part("gpio", sensors.diag)
 
 
 def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:

@@ -59,7 +59,7 @@ def _names(parts: list[Any]) -> list[str]:
         ({"gpio": PINS["gpio"], "buzzer": PINS["buzzer"]}, ["SystemClock", "LampsGpio"], ["LampsGpio"], "buzzer"),
         (PANEL, ["SystemClock", "DisplayOled"], ["DisplayOled"], "display"),
         (KEYBOARD, ["SystemClock", "ScannerHid"], [], "scanner"),
-        (SHOE, ["SystemClock", "EdgesGpio"], [], ""),
+        (SHOE, ["SystemClock", "EdgesGpio"], [], "shoe"),
     ],
 )
 def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], panels: list[str], parts: str) -> None:
@@ -75,7 +75,7 @@ def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], pan
 @pytest.mark.parametrize("part", PARTS)
 def test_a_bench_has_one_part_and_holds_the_folder(tmp_path: Path, part: str) -> None:
     """Diagnosis and daemon never both have a device: who comes second is told who is there."""
-    _build(tmp_path, PINS | PANEL | KEYBOARD)
+    _build(tmp_path, PINS | PANEL | KEYBOARD | SHOE)
     path = tmp_path / "table.yaml"
     with wiring.bench(path, part) as bench:
         assert list(bench.devices.parts) == [part]

@@ -9,8 +9,10 @@ import errno
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import gpiod
 from gpiod.line import Bias, Clock, Direction, Value
@@ -126,8 +128,33 @@ class EdgesGpio:
         self._labels = labels
         self._retry_s = retry_s
         self._now = now
-        self._fault = ""  # the text of the fault that stands
+        self._fault = ""  # the text of the chip's fault that stands
+        self._troubles: dict[str, str] = {}  # those of the sensors' faults that stand, by part
+        self._seen: Counter[Line] = Counter()  # edges
         self._timer: asyncio.TimerHandle | None = None
+
+    def diag(self) -> dict[str, Any]:
+        """For people: whether the lines are `open`, the `fault` that stands, each of `pins`, and what `moved`, by kind.
+
+        A pin is {name, pin, active, edges, trouble}; `active` means what `Line` says, settled, and is None while the
+        lines are not open. `edges` counts those that came by themselves. Nothing here knows a face (B10).
+        """
+        levels = self.sensors.levels if self.opened.is_set() else {}
+        return {
+            "open": self.opened.is_set(),
+            "fault": self._fault or self._troubles.get(EDGES, ""),
+            "pins": [
+                {
+                    "name": line.value,
+                    "pin": offset,
+                    "active": levels.get(line),
+                    "edges": self._seen[line],
+                    "trouble": self._troubles.get(line, ""),
+                }
+                for line, offset in self._offsets.items()
+            ],
+            "moved": dict(self.sensors.counts),
+        }
 
     async def run(self, submit: Submit) -> None:
         wait, longest = self._retry_s
@@ -271,7 +298,9 @@ class EdgesGpio:
 
     def _edge(self, event: gpiod.EdgeEvent) -> Edge:
         level = event.event_type is gpiod.EdgeEvent.Type.RISING_EDGE
-        return Edge(self._lines[event.line_offset], level, event.timestamp_ns, event.global_seqno, event.line_seqno)
+        line = self._lines[event.line_offset]
+        self._seen[line] += 1
+        return Edge(line, level, event.timestamp_ns, event.global_seqno, event.line_seqno)
 
     def _cancel(self) -> None:
         if self._timer is not None:
@@ -285,6 +314,9 @@ class EdgesGpio:
             event = told(report)
             if isinstance(event, FaultSeen):
                 log.warning("shoe sensors: %s", event.text)
+                self._troubles[event.part] = event.text
+            elif isinstance(event, FaultGone):
+                self._troubles.pop(event.part, None)
             submit(event)
 
     def _found(self, submit: Submit) -> None:

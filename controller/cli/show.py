@@ -120,6 +120,9 @@ def part(told: dict[str, Any]) -> Iterator[str]:
         yield f"last      {', '.join(last) or 'none yet'}"
     if "errors" in told:
         yield f"errors    {told['errors']}"
+    if "moved" in told:
+        moved = [f"{name} {count}" for name, count in sorted(told["moved"].items()) if count]
+        yield f"moved     {', '.join(moved) or 'nothing yet'}"
     yield from map(_pin, told.get("pins", ()))
     if told.get("fault"):
         yield f"fault     {told['fault']}"
@@ -134,8 +137,19 @@ def _state_of(told: dict[str, Any]) -> str:
     return ""
 
 
+_LEVELS = {  # how a level is called: by its pin, else by what kind of pin it is
+    "lit": ("on", "off"),
+    "down": ("down", "up"),
+    "active": ("covered", "clear"),
+    "cut": ("cut card", "no cut card"),
+    "present": ("card", "empty"),
+    "lid": ("open", "closed"),
+}
+
+
 def _pin(told: dict[str, Any]) -> str:
-    on, (yes, no) = (told["lit"], ("on", "off")) if "lit" in told else (told["down"], ("down", "up"))
+    name = next(name for name in ("lit", "down", "active") if name in told)
+    on, (yes, no) = told[name], _LEVELS.get(told["name"], _LEVELS[name])
     state = "not open" if on is None else yes if on else no
     edges = f", {told['edges']} edges" if "edges" in told else ""
     trouble = f"   {told['trouble']}" if told["trouble"] else ""

@@ -241,6 +241,7 @@ class PartName(StrEnum):
     """The parts that `diag` knows."""
 
     SCANNER = "scanner"
+    SHOE = "shoe"
     LAMPS = "lamps"
     BUZZER = "buzzer"
     BUTTONS = "buttons"
@@ -250,7 +251,7 @@ class PartName(StrEnum):
 @app.command()
 def diag(
     context: typer.Context,
-    part: Annotated[PartName, typer.Argument(metavar="PART", help="scanner, lamps, buzzer, buttons or display.")],
+    part: Annotated[PartName, typer.Argument(metavar="PART", help="scanner, shoe, lamps, buzzer, buttons or display.")],
     *,
     test: Annotated[bool, typer.Option("--test", help="Test it: lamps, buzzer, display.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow it; Ctrl-C ends it.")] = False,

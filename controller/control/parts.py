@@ -7,7 +7,7 @@ from controller.core.conditions import Refused
 from controller.core.facts import Phase
 from controller.core.state import State
 
-PARTS = ("scanner", "lamps", "buzzer", "buttons", "display")
+PARTS = ("scanner", "shoe", "lamps", "buzzer", "buttons", "display")
 
 _IN_ROUND = frozenset({Phase.BETTING, Phase.CLOSING, Phase.DEALING, Phase.RESULT})
 

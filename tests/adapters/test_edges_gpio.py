@@ -243,6 +243,67 @@ def test_every_fault_has_its_words() -> None:
     assert set(TEXTS) == seen | {(PRESENT, Why.BLIND), (CUT, Why.STUCK), ("edges", Why.LOST)}
 
 
+# --- what `diag` has ---------------------------------------------------------------------------------------------
+
+
+def seen(rig: Rig) -> dict[str, Any]:
+    """`diag`, its pins in one line each: level, edges, the first words of a trouble."""
+    told = rig.sensors.diag()
+    told["pins"] = {pin["name"]: (pin["active"], pin["edges"], pin["trouble"][:10]) for pin in told["pins"]}
+    return told
+
+
+def test_diag_tells_levels_movements_and_faults() -> None:
+    """Of what moved it tells kinds and never a face: it knows none (B10)."""
+    looks: list[dict[str, Any]] = []
+
+    async def scenario(rig: Rig) -> None:
+        looks.append(seen(rig))
+        await rig.play(CARD)
+        await rig.play(story("200I 400i 500L"))  # pulled back, and the lid
+        await rig.rest()
+        looks.append(seen(rig))
+        await rig.play(story("0I"))
+        await rig.rest(31_000)
+        looks.append(seen(rig))
+        rig.put(INNER, False)
+        await rig.rest()
+        rig.bank.unplug()
+        await rig.rest()
+        looks.append(seen(rig))
+
+    table(scenario)
+    begun, moved, stuck, lost = looks
+    assert begun["pins"] == {
+        "exit_inner": (False, 0, ""),
+        "exit_outer": (False, 0, ""),
+        "cut": (False, 0, ""),
+        "present": (True, 0, ""),
+        "lid": (False, 0, ""),
+    }
+    assert (begun["open"], begun["fault"], begun["moved"]) == (True, "", {})
+    assert {kind: count for kind, count in moved["moved"].items() if count} == {"card": 1, "pullback": 1}
+    assert moved["pins"]["exit_inner"] == (False, 4, "")
+    assert moved["pins"]["lid"] == (True, 1, "")
+    assert stuck["pins"]["exit_inner"] == (True, 5, "exit_inner")
+    assert lost["pins"]["exit_inner"] == (None, 6, "")
+    assert lost["open"] is False
+    assert "chip" in lost["fault"]
+
+
+def test_diag_tells_of_edges_that_were_lost() -> None:
+    async def scenario(rig: Rig) -> None:
+        for _ in range(EVENTS_MAX):
+            rig.put(LID, True)
+            rig.put(LID, False)
+        await rig.rest()
+        assert "were lost" in seen(rig)["fault"]
+        await rig.rest(12_000)
+        assert seen(rig)["fault"] == ""
+
+    table(scenario)
+
+
 # --- the request ------------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from controller import keys
 from controller.adapters.journal_sqlite import JournalSqlite, claim
-from controller.cli import main, tablectl
+from controller.cli import main, show, tablectl
 from controller.control.parts import PARTS
 from tests.control.served import in_background
 from tests.shoes import SHOES, expected, told
@@ -405,6 +405,7 @@ gpio: {pin_factory: mock}
 lamps: {driver: gpio, timer: [5, 6], red: 26}
 buzzer: {driver: gpio, pin: 12}
 buttons: {driver: gpio, start: 16, confirm: 20, call: 21}
+shoe: {driver: gpio, exit_inner: 17, exit_outer: 27, lid: 23}
 display: {driver: ssd1309, interface: i2c, bus: 22, address: 60}
 scanner: {driver: serial, port: /dev/serial/by-id/absent}
 """
@@ -413,6 +414,7 @@ SEEN = [
     ("buttons", ["buttons   gpio", "GPIO16    start          up, 0 edges", "GPIO20    confirm        up, 0 edges"]),
     ("lamps", ["lamps     gpio", *(f"GPIO{pin:<6}{name} off" for pin, name in LAMPS)]),
     ("scanner", ["scanner   serial, not open", "port      /dev/serial/by-id/absent", "lines     clean 0, dirty 0"]),
+    ("shoe", ["shoe      gpio, not open", "moved     nothing yet", "GPIO17    exit_inner     not open, 0 edges"]),
     ("display", ["display   ssd1309, does not show", "place     0x3C on /dev/i2c-22"]),
 ]
 
@@ -430,9 +432,30 @@ def test_diag_with_the_daemon_down(devices: Path, part: str, lines: list[str]) -
     assert (ran.code, ran.err) == (DONE, DIRECT)
     for said, line in zip(ran.out.splitlines(), lines, strict=False):
         assert said.startswith(line)
-    assert ("fault     " in ran.out) == (part in ("scanner", "display"))
+    assert ("fault     " in ran.out) == (part in ("scanner", "shoe", "display"))
     told_ = run("--config", devices, "diag", part, "--json").json
     assert told_["part"] == part
+
+
+def test_how_the_shoe_is_told() -> None:
+    """Each sensor in the words of what it sees, and what moved; the adapter's own telling is tested with it."""
+    pins = [
+        {"name": "exit_inner", "pin": 17, "active": False, "edges": 4, "trouble": ""},
+        {"name": "exit_outer", "pin": 27, "active": True, "edges": 3, "trouble": "exit_outer has been covered …"},
+        {"name": "cut", "pin": 22, "active": False, "edges": 0, "trouble": ""},
+        {"name": "lid", "pin": 23, "active": True, "edges": 1, "trouble": ""},
+        {"name": "present", "pin": 18, "active": True, "edges": 0, "trouble": ""},
+    ]
+    told_ = {"part": "shoe", "driver": "gpio", "open": True, "fault": "", "pins": pins}
+    assert list(show.part({**told_, "moved": {"slow": 0, "pullback": 1, "card": 2}})) == [
+        "shoe      gpio, open",
+        "moved     card 2, pullback 1",
+        "GPIO17    exit_inner     clear, 4 edges",
+        "GPIO27    exit_outer     covered, 3 edges   exit_outer has been covered …",
+        "GPIO22    cut            no cut card, 0 edges",
+        "GPIO23    lid            open, 1 edges",
+        "GPIO18    present        card, 0 edges",
+    ]
 
 
 def test_diag_tests_and_waits_for_the_end(devices: Path) -> None:
@@ -449,7 +472,7 @@ NOT_DIAGNOSED = [
     (("lamps",), PINS.replace("mock", "abacus"), NO, "pin_factory must be"),
     (
         ("lamps",),
-        PINS.replace("gpio: {pin", "shoe: {driver: head, port: /dev/head}\ngpio: {pin"),
+        PINS.replace("shoe: {driver: gpio", "shoe: {driver: head, port: /dev/head"),
         NO,
         "shoe.driver: head",
     ),
