@@ -33,11 +33,11 @@ from .control import audit, parts, recall
 from .control.parts import Part
 from .control.server import ControlServer, Desk
 from .core.codes import Codes
-from .core.events import Configured, JournalMade, Restarted
+from .core.events import Configured, FaultGone, JournalMade, Restarted
 from .core.facts import Phase, TableClosed
 from .core.profile import Opens, Procedure, Profile
 from .core.records import RecordError
-from .core.state import LEADS_TO, State
+from .core.state import LEADS_TO, Condition, State
 from .core.view import view
 from .panel import LanguageError, Words
 from .ports import Journal, JournalError, Panel, Publisher, Source
@@ -47,6 +47,14 @@ log = logging.getLogger(__name__)
 MACHINE_ID = Path("/etc/machine-id")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 KEY_FILE = "table.key"
+PART_OF = {  # whose fault a code is, by the names of `diag`
+    "I40": "scanner",
+    "I41": "shoe",
+    "lamps": "lamps",
+    "buzzer": "buzzer",
+    "button": "buttons",
+    "display": "display",
+}
 
 
 class WiringError(Exception):
@@ -111,10 +119,16 @@ class Table:
             begun.append(submit(JournalMade(now(), made, self.public_key, generation, seqno, digest)))
         boot = BOOT_ID.read_text(encoding="ascii").strip()
         begun.append(submit(Restarted(now(), boot, __version__, self.rules.hash)))
+        begun += [submit(FaultGone(now(), c.code, c.part)) for c in self._orphans()]
         rules = self.rules
         changes = changed(self.loop.state, rules)
         begun.append(submit(Configured(now(), rules.hash, changes, rules.procedure, rules.profile)))
         return begun
+
+    def _orphans(self) -> list[Condition]:
+        """The faults of devices that were taken out of the configuration: nothing else could end them."""
+        assert self.loop is not None
+        return [c for c in self.loop.state.conditions if PART_OF.get(c.code, "") not in ("", *self.parts)]
 
 
 def _check_signer(journal: JournalSqlite, public_key: str) -> None:

@@ -14,7 +14,7 @@ from controller.adapters import display_oled
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
 from controller.config import ConfigError
 from controller.control.parts import PARTS
-from controller.core.events import EndShoeAsked
+from controller.core.events import EndShoeAsked, FaultSeen
 from controller.core.state import State
 from controller.core.view import view
 from controller.panel import Words
@@ -187,6 +187,30 @@ def test_what_is_not_built_is_refused(tmp_path: Path, sections: dict[str, Any], 
     """A driver that is named and missing would leave a table blind."""
     with pytest.raises((wiring.WiringError, ConfigError), match=text):
         _build(tmp_path, sections)
+
+
+@pytest.mark.parametrize(
+    ("sections", "left"), [({}, {"disk"}), (PINS, {"disk", "lamps", "buzzer", "button"}), (SHOE, {"disk", "I41"})]
+)
+def test_the_fault_of_a_device_that_was_taken_out_ends_at_the_next_start(
+    tmp_path: Path, sections: dict[str, Any], left: set[str]
+) -> None:
+    """Its own adapter, which ends it when the device is well, is not there any more."""
+    table = _build(tmp_path, sections)
+
+    async def main() -> set[str]:
+        loop = table.recover()
+        beating = asyncio.create_task(loop.run())
+        for code in (*wiring.PART_OF, "disk"):
+            await loop.submit(FaultSeen(table.clock.now(), code, "x", "fails"))
+        await asyncio.gather(*table.begin())
+        beating.cancel()
+        await asyncio.wait([beating])
+        table.journal.close()
+        return {condition.code for condition in loop.state.conditions}
+
+    assert asyncio.run(main()) == left
+    assert set(wiring.PART_OF.values()) == set(PARTS)
 
 
 @pytest.mark.timeout(60)

@@ -30,6 +30,7 @@ LOOK_NS = 1_000 * MS  # every second each level is read: the one wake-up of a ta
 DOUBT_NS = 50 * MS  # how long an edge may be on its way from another thread
 EDGES_MAX = 1_000  # that wait for their turn: a second of the worst chatter; beyond it the oldest go, as in the kernel
 
+NAMES = frozenset({"start", "confirm", "call", "key"})
 EVENTS: dict[tuple[str, Kind], Callable[[int], Event]] = {
     ("start", Kind.DOWN): StartPressed,
     ("confirm", Kind.TAP): ConfirmPressed,
@@ -51,12 +52,17 @@ class _Contact:
         self.told = 0  # edges that came by themselves
         self.doubt = self.deaf = -1  # `told` when a level was read that no edge had told: first, and once more
         self.lost = ""  # why the pin cannot be read
-        self.faulty = False  # a fault stands
+        self.faulty: bool | None = None  # whether a fault stands; None: not known yet
         self._heard = heard
 
     def changed(self, ticks: Any, level: bool) -> None:  # noqa: ANN401, FBT001 - gpiozero's own
         """The pin's edge, in whatever thread its factory has: it raises nothing, or no later edge might come."""
         self._heard(self, ticks, not level)
+
+    @property
+    def rests(self) -> bool:
+        """Open and still, so that no fault is on its way; a key may stay turned."""
+        return self.name == "key" or (self.button is not None and self.button.restless is None)
 
     def trouble(self, at: int) -> str:
         """What is wrong and what to do; empty while all is well."""
@@ -126,7 +132,9 @@ class ButtonsGpio:
 
     async def run(self, submit: Submit) -> None:
         self._loop = asyncio.get_running_loop()
-        self._look_at = self._now()
+        self._look_at = now = self._now()
+        for name in NAMES - {contact.name for contact in self._contacts}:
+            submit(FaultGone(now, CODE, name))  # a pin that was taken out of the configuration
         try:
             while True:
                 now = self._now()
@@ -234,13 +242,16 @@ class ButtonsGpio:
     def _report(self, now: int, submit: Submit) -> None:
         for contact in self._contacts:
             trouble = contact.trouble(now)
-            if trouble and not contact.faulty:
-                log.warning("%s", trouble)
-                submit(FaultSeen(now, CODE, contact.name, trouble))
-            elif contact.faulty and not trouble:
-                log.warning("button %s is well again", contact.name)
-                submit(FaultGone(now, CODE, contact.name))
-            contact.faulty = bool(trouble)
+            if trouble:
+                if not contact.faulty:
+                    log.warning("%s", trouble)
+                    submit(FaultSeen(now, CODE, contact.name, trouble))
+                contact.faulty = True
+            elif contact.faulty or (contact.faulty is None and contact.rests):
+                if contact.faulty:
+                    log.warning("button %s is well again", contact.name)
+                submit(FaultGone(now, CODE, contact.name))  # at first too: one of the run before may still stand
+                contact.faulty = False
 
     # --- the task ---------------------------------------------------------------------------------------
 

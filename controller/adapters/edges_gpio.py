@@ -58,6 +58,7 @@ CODE = "I41"
 CHIP = "chip"  # the part at fault when the lines cannot be read at all
 EVENTS_MAX = 128  # edges that wait in the kernel, which drops the oldest (its own choice is 16 a line): G6
 READS_MAX = 8  # of so many edges in one turn of the loop: a line that chatters without end holds nothing else up
+STICK = {line.value: line for line in (Line.INNER, Line.OUTER, Line.CUT)}  # those with a level that a fault may hold
 INVERTED = (Line.PRESENT,)  # low means a card; a broken wire reads as an empty mouth, and everywhere else as True
 
 # The chip says no in gpiod's calls (OSError), or there is not exactly one (ChipError).
@@ -128,7 +129,8 @@ class EdgesGpio:
         self._labels = labels
         self._retry_s = retry_s
         self._now = now
-        self._fault = ""  # the text of the chip's fault that stands
+        self._fault: str | None = None  # the text of the chip's fault that stands; None: not known yet
+        self._inherited: set[str] = {*Line, EDGES}  # parts whose fault a run before this one may have left standing
         self._troubles: dict[str, str] = {}  # those of the sensors' faults that stand, by part
         self._seen: Counter[Line] = Counter()  # edges
         self._timer: asyncio.TimerHandle | None = None
@@ -279,6 +281,8 @@ class EdgesGpio:
         if self.sensors.wants_levels:
             at = self._now()
             self._tell(submit, self.sensors.reread(self._levels(request), at))
+        if self._inherited and not self.sensors.deaf:
+            self._redeem(submit)
 
     def _waiting(self, request: gpiod.LineRequest) -> list[Edge]:
         try:
@@ -312,6 +316,8 @@ class EdgesGpio:
     def _tell(self, submit: Submit, reports: Iterable[Report]) -> None:
         for report in reports:
             event = told(report)
+            if isinstance(event, FaultSeen | FaultGone):
+                self._inherited.discard(event.part)
             if isinstance(event, FaultSeen):
                 log.warning("shoe sensors: %s", event.text)
                 self._troubles[event.part] = event.text
@@ -322,9 +328,21 @@ class EdgesGpio:
     def _found(self, submit: Submit) -> None:
         if self._fault:
             log.warning("shoe sensors: the chip is read again")
+        if self._fault != "":  # at first too: a fault of the run before may still stand
             submit(FaultGone(self._now(), CODE, CHIP))
         self._fault = ""
         self.tried.set()
+
+    def _redeem(self, submit: Submit) -> None:
+        """Ends what a run before this one found, but for what may be stuck still: that one ends when it is clear.
+
+        A sensor that is blind is found out again by the next cards: without rounds none would ever prove it well.
+        """
+        levels = self.sensors.levels
+        for part in sorted(self._inherited):
+            if part not in STICK or not levels.get(STICK[part]):
+                self._inherited.discard(part)
+                submit(FaultGone(self._now(), CODE, part))
 
     def _lost(self, submit: Submit, error: BaseException | None) -> None:
         what = str(error)

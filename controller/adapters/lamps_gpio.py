@@ -185,7 +185,7 @@ class LampsGpio:
         self._wait = self._retry_ns[0]
         self._retry_at = 0
         self._well_since: int | None = None  # since when no pin is lost
-        self._faults: set[str] = set()  # the codes of the faults that stand
+        self._faults: dict[str, bool | None] = dict.fromkeys((LAMPS, BUZZER))  # whether it stands; None: not known yet
         self._woken: asyncio.Future[None] | None = None
 
     @property
@@ -302,7 +302,7 @@ class LampsGpio:
         calm_at = self._well_since + longest
         if at >= calm_at:
             self._wait = first
-        return calm_at if self._faults and at < calm_at else None
+        return calm_at if any(self._faults.values()) and at < calm_at else None
 
     def _is_calm(self, at: int) -> bool:
         """A pin that comes and goes is one fault, not a message at every blink."""
@@ -310,16 +310,17 @@ class LampsGpio:
 
     def _report(self, submit: Submit) -> None:
         at = self._now()
-        for code in (LAMPS, BUZZER):
+        for code, stands in self._faults.items():
             lost = [output.trouble for output in self._outputs if output.part == code and output.trouble]
-            if lost and code not in self._faults:
+            if lost and not stands:
                 text = f"{lost[0]}: check its wiring, and that no other program has the pin"
                 log.warning("%s", "; ".join(lost))
-                self._faults.add(code)
+                self._faults[code] = True
                 submit(FaultSeen(at, code, code, text))
-            elif not lost and code in self._faults and self._is_calm(at):
-                log.warning("all pins of %s work again", code)
-                self._faults.remove(code)
+            elif not lost and (stands is None or (stands and self._is_calm(at))):
+                if stands:
+                    log.warning("all pins of %s work again", code)
+                self._faults[code] = False  # at first too: a fault of the run before may still stand
                 submit(FaultGone(at, code, code))
 
     # --- the task ---------------------------------------------------------------------------------------

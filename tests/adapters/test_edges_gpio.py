@@ -74,12 +74,20 @@ def said(event: Event) -> str:
 
 
 class Table:
-    """Takes what the sensors report, as the loop does."""
+    """Takes what the sensors report, as the loop does: the end of a fault that does not stand is no news.
 
-    def __init__(self) -> None:
+    `standing`: the parts of faults that the run before this one left.
+    """
+
+    def __init__(self, standing: Iterable[str] = ()) -> None:
         self.events: list[Event] = []
+        self.standing = set(standing)
 
     def submit(self, event: Event) -> "asyncio.Future[Outcome]":
+        if isinstance(event, FaultSeen | FaultGone):
+            if (event.part in self.standing) is isinstance(event, FaultSeen):
+                return asyncio.get_running_loop().create_future()
+            self.standing ^= {event.part}
         self.events.append(event)
         return asyncio.get_running_loop().create_future()
 
@@ -95,12 +103,14 @@ class Table:
 class Rig:
     """The sensors at work on a bank of lines, in a loop whose time passes at once."""
 
-    def __init__(self, loop: VirtualLoop, bank: Bank, lines: dict[Line, int], **more: Bank) -> None:
+    def __init__(
+        self, loop: VirtualLoop, bank: Bank, lines: dict[Line, int], standing: Iterable[str] = (), **more: Bank
+    ) -> None:
         self.loop = loop
         self.bank = bank
         self.lines = lines
         self.chips = Chips(**{bank.info.name: bank}, **more)
-        self.table = Table()
+        self.table = Table(standing)
         opens: Any = self.chips.open
         self.sensors = EdgesGpio(lines=lines, open_chip=opens, paths=self.chips.paths, now=loop.now)
         for line, offset in lines.items():
@@ -144,12 +154,16 @@ async def reading(rig: Rig) -> AsyncIterator[Table]:
 
 
 def table(
-    scenario: Callable[[Rig], Awaitable[None]], lines: dict[Line, int] = LINES, bank: Bank | None = None, **more: Bank
+    scenario: Callable[[Rig], Awaitable[None]],
+    lines: dict[Line, int] = LINES,
+    bank: Bank | None = None,
+    standing: Iterable[str] = (),
+    **more: Bank,
 ) -> Table:
     """What a table was told in a scenario."""
 
     async def main(loop: VirtualLoop) -> Table:
-        rig = Rig(loop, bank or Bank(), lines, **more)
+        rig = Rig(loop, bank or Bank(), lines, standing, **more)
         async with reading(rig):
             await scenario(rig)
         return rig.table
@@ -241,6 +255,65 @@ def test_every_fault_has_its_words() -> None:
     assert all(text.startswith((part, "changes")) and ": " in text for (part, _), text in TEXTS.items())
     seen = {(part, why) for part in (INNER, OUTER) for why in (Why.STUCK, Why.FLICKERS, Why.BLIND)}
     assert set(TEXTS) == seen | {(PRESENT, Why.BLIND), (CUT, Why.STUCK), ("edges", Why.LOST)}
+
+
+# --- what a run before this one left ----------------------------------------------------------------------------
+
+
+PARTS = ("chip", "edges", "exit_inner", "exit_outer", "cut", "present")
+
+
+@pytest.mark.parametrize("lines", [LINES, BEAMS], ids=["all", "beams"])
+def test_every_fault_of_an_earlier_run_ends_with_sensors_that_are_well(lines: dict[Line, int]) -> None:
+    """Also that of a sensor which is not fitted any more."""
+
+    async def scenario(rig: Rig) -> None:
+        assert rig.table.standing == set()
+        await rig.play(CARD)
+        await rig.rest()
+
+    told = table(scenario, lines, standing=PARTS)
+    assert sorted(word for word in told.said if word.startswith("gone")) == sorted(f"gone:{part}" for part in PARTS)
+    assert told.said[-1] == "card"
+
+
+def test_a_fault_of_an_earlier_run_stands_while_its_chip_is_lost_or_its_beam_covered() -> None:
+    bank = Bank()
+    bank.unplug()
+
+    async def scenario(rig: Rig) -> None:
+        await rig.rest(5_000)
+        assert rig.table.standing == set(PARTS)
+        bank.plug()
+        rig.put(OUTER, True)
+        await rig.rest(40_000)  # by now it is stuck in this run, too
+        assert rig.table.standing == {"exit_outer"}
+        rig.put(OUTER, False)
+        await rig.rest()
+        assert rig.table.standing == set()
+        rig.put(OUTER, True)
+        await rig.rest(31_000)
+        assert rig.table.standing == {"exit_outer"}
+
+    table(scenario, bank=bank, standing=PARTS)
+
+
+def test_a_sensor_that_clears_before_it_is_stuck_ends_its_old_fault() -> None:
+    bank = Bank()
+    bank.unplug()
+
+    async def scenario(rig: Rig) -> None:
+        rig.put(INNER, True)
+        rig.put(CUT, True)
+        bank.plug()
+        await rig.rest(5_000)
+        assert rig.table.standing == {"exit_inner", "cut"}
+        rig.put(INNER, False)
+        rig.put(CUT, False)
+        await rig.rest()
+        assert rig.table.standing == set()
+
+    assert not [word for word in table(scenario, bank=bank, standing=PARTS).said if word.startswith("fault")]
 
 
 # --- what `diag` has ---------------------------------------------------------------------------------------------
@@ -597,7 +670,9 @@ def test_a_failing_submit_ends_run_and_is_not_swallowed(error: Exception) -> Non
         rig = Rig(loop, Bank(), BEAMS)
 
         def submit(event: Event) -> "asyncio.Future[Outcome]":
-            raise error
+            if isinstance(event, CardMoved):
+                raise error
+            return rig.table.submit(event)
 
         task = asyncio.create_task(rig.sensors.run(submit))
         await rig.sensors.tried.wait()

@@ -86,14 +86,22 @@ MakePins = Callable[[Callable[[], int]], Pins | GpiodFactory]
 
 
 class Table:
-    """A panel at work, and what it reported."""
+    """A panel at work, and what it reported; the end of a fault that does not stand is no news, as to the table.
 
-    def __init__(self, loop: VirtualLoop, pins: Pins | GpiodFactory, panel: LampsGpio) -> None:
+    `standing`: the parts of faults that the run before this one left.
+    """
+
+    def __init__(self, loop: VirtualLoop, pins: Pins | GpiodFactory, panel: LampsGpio, *standing: str) -> None:
         self.loop, self.pins, self.panel = loop, pins, panel
         self.events: list[Event] = []
+        self.standing = set(standing)
 
     def submit(self, event: Event) -> "asyncio.Future[Outcome]":
         assert event.at == self.loop.now()
+        assert isinstance(event, FaultSeen | FaultGone)
+        if (event.part in self.standing) is isinstance(event, FaultSeen):
+            return asyncio.get_running_loop().create_future()
+        self.standing ^= {event.part}
         self.events.append(event)
         return asyncio.get_running_loop().create_future()
 
@@ -110,10 +118,10 @@ class Table:
 
 
 @asynccontextmanager
-async def at_work(loop: VirtualLoop, wired: Wired, factory: MakePins) -> AsyncIterator[Table]:
+async def at_work(loop: VirtualLoop, wired: Wired, factory: MakePins, *standing: str) -> AsyncIterator[Table]:
     pins = factory(loop.now)
     panel = LampsGpio(pins, now=loop.now, **wired)
-    table = Table(loop, pins, panel)
+    table = Table(loop, pins, panel, *standing)
     task = asyncio.create_task(panel.run(table.submit))
     await panel.tried.wait()
     try:
@@ -124,9 +132,14 @@ async def at_work(loop: VirtualLoop, wired: Wired, factory: MakePins) -> AsyncIt
         await asyncio.wait({task})
 
 
-def play(main: Callable[[Table], Coroutine[Any, Any, None]], wired: Wired = WIRED, factory: MakePins = Pins) -> Table:
+def play(
+    main: Callable[[Table], Coroutine[Any, Any, None]],
+    wired: Wired = WIRED,
+    factory: MakePins = Pins,
+    standing: tuple[str, ...] = (),
+) -> Table:
     async def whole(loop: VirtualLoop) -> Table:
-        async with at_work(loop, wired, factory) as table:
+        async with at_work(loop, wired, factory, *standing) as table:
             await main(table)
         return table
 
@@ -567,6 +580,33 @@ def test_a_chip_that_goes_and_comes_back() -> None:
         return GpiodFactory(open_chip=machine.open, paths=machine.paths, now=now)
 
     play(main, factory=gpiod)
+
+
+@pytest.mark.parametrize("wired", [WIRED, {"buzzer": BUZZER}, {"timer": BAR, "red": RED}])
+def test_what_an_earlier_run_left_ends_with_pins_that_are_well(wired: Wired) -> None:
+    """Also the fault of a part that is not wired any more."""
+
+    async def main(table: Table) -> None:
+        assert told(table.events) == ["gone lamps lamps", "gone buzzer buzzer"]
+
+    play(main, wired, standing=("lamps", "buzzer"))
+
+
+def test_what_an_earlier_run_left_stands_as_long_as_the_pin_is_lost() -> None:
+    async def main(table: Table) -> None:
+        assert told(table.events) == ["gone buzzer buzzer"]
+        await table.until(10)
+        assert table.standing == {"lamps"}
+        table.pins.broken = set()
+        await table.until(15)
+        assert told(table.events) == ["gone buzzer buzzer", "gone lamps lamps"]
+
+    def broken(now: Callable[[], int]) -> Pins:
+        pins = Pins(now)
+        pins.broken = {RED}
+        return pins
+
+    play(main, factory=broken, standing=("lamps", "buzzer"))
 
 
 # --- the end, and what it is made of ------------------------------------------------------------------------
