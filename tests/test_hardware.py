@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from controller import reading
-from controller.adapters import scanner_hid, scanner_serial
 from controller.config import ConfigError, table
 from tests.harness import HARDWARE, PAGE, ROOT, Harness, Joint, Pin, harness, page, pins, read, sources, stamp
 
@@ -263,12 +261,3 @@ def test_the_parts_list_has_every_part() -> None:
 def test_the_page_has_the_pin_map() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert page(text) == text, "run: make docs"
-
-
-def test_the_scanners_page_explains_each_of_its_faults() -> None:
-    text = (ROOT / "docs" / "devices" / "scanner.md").read_text(encoding="utf-8")
-    faults = {*scanner_serial.ADVICE.values(), *scanner_hid.ADVICE.values(), scanner_hid.NO_KEYBOARD, reading.STRANGE}
-    faults |= {scanner_serial.advise(ValueError("…")), scanner_hid.advise(OSError(5000, "…"))}
-    assert len(faults) == 10
-    missing = [fault for fault in faults if re.sub(r"\([^()]*…\)", "(…)", fault).split("`")[0].strip() not in text]
-    assert missing == []

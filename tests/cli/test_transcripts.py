@@ -1,4 +1,4 @@
-"""What docs/technician.md shows of `tablectl`, played again at a real table: a page that is out of date fails.
+"""What the technician's pages show of `tablectl`, played again at a real table: a page that is out of date fails.
 
 A `console` block holds commands and what they print. Between the blocks, comments that no reader sees tell what happens
 at the table: `<!-- story: scan 9H 2S -->` (`Stage` has the words). Names of files stand for those of the test's table,
@@ -6,6 +6,7 @@ and what differs each time (keys, hashes, times) is compared by its form.
 """
 
 import io
+import json
 import re
 import signal
 import subprocess
@@ -17,12 +18,16 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+import yaml
 
 from controller.cli import main, tablectl
 from tests.live import LiveTable, wait_for
-from tests.pages import ROOT, page
+from tests.pages import ROOT, Page, page
 
 GUIDE = page("docs/technician.md")
+DEVICES = [page(f"docs/devices/{path.name}") for path in sorted((ROOT / "docs/devices").glob("*.md"))]
+PLAYED = [page_ for page_ in DEVICES if "```console" in page_.text]
+NO_BUS = 22  # the number of an I2C bus that no machine has: what is tried on it disturbs nobody's panel
 
 PINS = {
     "gpio": {"pin_factory": "mock"},
@@ -40,6 +45,7 @@ FORMS = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "<time>"),
     (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "<time>"),
     (r"\bversion \d\S+", "version <version>"),
+    (r"\berrors    \d+", "errors    <number>"),
 )
 
 
@@ -51,10 +57,11 @@ def form(text: str) -> str:
 
 
 class Stage:
-    """A table in a folder, and the page's own names for what lies in it. Public methods are the words of the story."""
+    """A table in a folder, and a page's own names for what lies in it. Public methods are the words of the story."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, page_: Page, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "state").mkdir()
+        self.page = page_
         self.folder = folder
         feed = {"primary": "file", "file": {"path": str(folder / "state/feed.jsonl")}}
         self.table = LiveTable(folder, casino=feed, procedure={"betting_seconds": 1}, devices=PINS)
@@ -63,6 +70,7 @@ class Stage:
             str(self.table.socket): "/run/baccarat-table/control.sock",
             str(folder / "state"): "/var/lib/baccarat-table",
             self.table.port: "/dev/serial/by-id/usb-ACME_Scanner_0001-if00",
+            f"/dev/i2c-{NO_BUS}": "/dev/i2c-1",
         }
         self.code = 0
         self.members: set[str] = set()
@@ -73,9 +81,20 @@ class Stage:
 
     def file(self, name: str) -> None:
         """The next block is this file's content."""
-        behind = GUIDE.text.partition(f"<!-- story: file {name} -->\n")[2]
-        (self.folder / name).write_text(re.findall(r"^```\w+\n(.*?)^```$", behind, re.MULTILINE | re.DOTALL)[0])
+        (self.folder / name).write_text(self._block_after(f"file {name}"))
         self.names[str(self.folder / name)] = name
+
+    def fit(self) -> None:
+        """The next block's sections stand in the table's file; the pins are mock ones, and the panel's bus has none."""
+        sections = yaml.safe_load(self._block_after("fit"))
+        if "display" in sections:
+            sections["display"]["bus"] = NO_BUS
+        config = json.loads(self.table.config.read_text())
+        self.table.config.write_text(json.dumps({**config, **sections, "gpio": PINS["gpio"]}))
+
+    def _block_after(self, story: str) -> str:
+        behind = self.page.text.partition(f"<!-- story: {story} -->\n")[2]
+        return re.findall(r"^```\w+\n(.*?)^```$", behind, re.MULTILINE | re.DOTALL)[0]
 
     def start(self) -> None:
         self.table.start()
@@ -101,6 +120,15 @@ class Stage:
 
     def _settle(self) -> None:
         wait_for(lambda: self.table.status()["backlog"] == {"file": 0}, "every message in the feed's file")
+
+    def stands(self, code: str) -> None:
+        """Waits for this condition."""
+        wait_for(lambda: code in [c["code"] for c in self.table.status()["conditions"]], code)
+        self._settle()
+
+    def lines(self, count: str) -> None:
+        """Waits for so many clean lines of the scanner."""
+        wait_for(lambda: self.table.call("diag", part="scanner")["counted"]["clean"] == int(count), f"{count} lines")
 
     def rest(self) -> None:
         """Long enough for a CONFIRM to be meant (0.7 s); longer is no harm."""
@@ -165,8 +193,8 @@ def play(stage: Stage, text: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    stage = Stage(tmp_path, monkeypatch)
+def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    stage = Stage(tmp_path, getattr(request, "param", GUIDE), monkeypatch)
     try:
         yield stage
     finally:
@@ -180,6 +208,16 @@ def test_the_technicians_guide_shows_what_tablectl_prints(stage: Stage) -> None:
     listed = re.search(r"\*\*`status --json`\*\* has these members: (.*?)\.\n", GUIDE.text, re.DOTALL)
     assert listed is not None
     assert set(re.findall(r"`(\w+)`", listed[1])) == stage.members
+
+
+@pytest.mark.parametrize("stage", PLAYED, ids=lambda page_: page_.path.stem, indirect=True)
+def test_a_devices_page_shows_what_tablectl_prints(stage: Stage) -> None:
+    blocks = [(form(written), form(said)) for written, said in play(stage, stage.page.text)]
+    assert [said for _, said in blocks] == [written for written, _ in blocks]
+
+
+def test_every_device_has_its_page_and_transcript() -> None:
+    assert {page_.path.stem for page_ in PLAYED} == {part.value for part in tablectl.PartName}
 
 
 def test_a_page_out_of_date_is_found(stage: Stage) -> None:
