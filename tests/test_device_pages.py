@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from controller.adapters import lamps_gpio
+from controller.adapters import edges_gpio, lamps_gpio
+from controller.link.movements import Line, Why
 from tests.pages import ROOT, Page, page
 from tests.sentences import is_told, said_in
 
 PAGES = {path.stem: page(f"docs/devices/{path.name}") for path in (ROOT / "docs/devices").glob("*.md")}
 SPEAKS = {  # the page, and the modules whose sentences it explains
     "scanner": ("adapters/scanner_serial", "adapters/scanner_hid", "reading"),
+    "shoe": ("adapters/edges_gpio", "link/chips"),
     "lamps": ("adapters/lamps_gpio",),
     "buzzer": ("adapters/lamps_gpio",),
     "buttons": ("adapters/buttons_gpio",),
@@ -62,6 +64,11 @@ def test_the_lamps_page_has_the_times_of_each_figure() -> None:
     assert len(two) == 2
     for on, off in two:
         assert f"red: {on / 1000:g} s on, {off / 1000:g} s off" in PAGES["lamps"].text
+
+
+def test_the_shoes_page_has_every_reason_for_a_doubt() -> None:
+    rows = [row[0].strip("`") for row in PAGES["shoe"].rows() if len(row) == 2]
+    assert rows == [why for why in Why if (Line.INNER, why) not in edges_gpio.TEXTS]
 
 
 MODULE = '''

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.adapters.edges_gpio import EVENTS_MAX, INVERTED, TEXTS, EdgesGpio
+from controller.cli import show
 from controller.core.events import (
     CardMoved,
     CardReturned,
@@ -38,6 +39,7 @@ from controller.core.events import (
 from controller.link.movements import Line, Why
 from controller.ports import Outcome
 from tests.gpio_request import Bank, Chips, FakeChip, FakeRequest
+from tests.pages import page
 from tests.passages import MS, Level, Pull, Scene, chatter, edges, night
 from tests.virtual_time import VirtualLoop, run
 
@@ -373,6 +375,21 @@ def test_diag_tells_of_edges_that_were_lost() -> None:
         assert "were lost" in seen(rig)["fault"]
         await rig.rest(12_000)
         assert seen(rig)["fault"] == ""
+
+    table(scenario)
+
+
+def test_the_page_shows_a_shoe_that_is_well() -> None:
+    page_ = page("docs/devices/shoe.md")
+    (block,) = [block.text for block in page_.blocks if block.language == "text"]
+
+    async def scenario(rig: Rig) -> None:
+        await rig.play(CARD)
+        await rig.play(CARD)
+        await rig.play(story("200I 400i"))
+        await rig.rest()
+        told = {"part": "shoe", "driver": "gpio", **rig.sensors.diag()}
+        assert list(show.part(told)) == block.splitlines()
 
     table(scenario)
 

@@ -46,6 +46,7 @@ FORMS = (
     (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "<time>"),
     (r"\bversion \d\S+", "version <version>"),
     (r"\berrors    \d+", "errors    <number>"),
+    (r"(?<=pinctrl-bcm2835: ).*", "<chips of this machine>"),
 )
 
 
