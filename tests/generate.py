@@ -15,6 +15,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
 from controller import config
+from firmware.protocol import generate as protocol
 from tests.diagram import diagram
 from tests.glyphs import fonts
 from tests.panel_sheet import sheets
@@ -41,7 +42,7 @@ def config_schema(root: Path) -> Iterator[tuple[Path, bytes]]:
     yield root / "config" / "table.schema.json", schema.encode()
 
 
-MAKERS: tuple[Maker, ...] = (catalogues, config_schema, diagram, fonts, sheets)
+MAKERS: tuple[Maker, ...] = (catalogues, config_schema, diagram, fonts, protocol.files, sheets)
 
 
 def stale(root: Path, makers: Sequence[Maker]) -> dict[Path, bytes]:
