@@ -11,7 +11,7 @@ from tests.sentences import is_told, said_in
 
 PAGES = {path.stem: page(f"docs/devices/{path.name}") for path in (ROOT / "docs/devices").glob("*.md")}
 SPEAKS = {  # the page, and the modules whose sentences it explains
-    "scanner": ("adapters/scanner_serial", "adapters/scanner_hid", "reading"),
+    "scanner": ("adapters/scanner_serial", "adapters/scanner_hid", "reading", "tty"),
     "shoe": ("adapters/edges_gpio", "link/chips"),
     "lamps": ("adapters/lamps_gpio",),
     "buzzer": ("adapters/lamps_gpio",),
