@@ -251,7 +251,8 @@ def _journal_opened(fact: f.JournalOpened, place: _Place) -> _Tree:
 
 
 def _table_opened(fact: f.TableOpened, place: _Place) -> _Tree:
-    return {"gaming_day": place.time[:10], "profile": fact.profile, "limits": {}}
+    limits = {limit.bet: {"least": limit.least, "most": limit.most} for limit in fact.limits}
+    return {"gaming_day": place.time[:10], "profile": fact.profile, "limits": limits}
 
 
 def _shoe_opened(fact: f.ShoeOpened, place: _Place) -> _Tree:
@@ -337,6 +338,11 @@ _DATA: dict[type[Fact], Callable[[Any, _Place], _Tree]] = {
     f.FaultCleared: lambda fact, _: {"raised": fact.raised, "by": fact.by or None},
     f.StaffCalled: _own("by"),
     f.ConfigActivated: _own("hash", "changes", "by"),
+    f.ClockSet: lambda fact, _: {
+        "before": utc(fact.before),
+        "after": utc(fact.after),
+        "synchronised": fact.synchronised,
+    },
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from controller.core import events as e
 from controller.core.cards import DECK, Card, Slot
-from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Opens, Procedure, Profile, Stage
+from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Limit, Opens, Procedure, Profile, Stage
 from controller.core.state import State
 from controller.core.table import due, play
 from tests.profiles import CLASSIC
@@ -23,6 +23,8 @@ READY_MADE = replace(CLASSIC, shoe_steps=("load",), cut_depth=None)
 OPTIONS: dict[str, Callable[[Procedure, Profile], tuple[Procedure, Profile]]] = {
     "sensors": lambda how, what: (replace(how, sensors=True), what),
     "receipts": lambda how, what: (replace(how, receipts=True), what),
+    "limits": lambda how, what: (replace(how, limits=True), what),
+    "enrolment": lambda how, what: (replace(how, enrolment=True), what),
     "allow": lambda how, what: (replace(how, offline_rounds=True), what),
     "opens:auto": lambda how, what: (replace(how, open_betting=Opens.AUTO), what),
     "opens:server": lambda how, what: (replace(how, open_betting=Opens.SERVER), what),
@@ -84,6 +86,16 @@ WORDS: dict[str, Maker] = (
         "drained": lambda t, _: e.BacklogChanged(t.now, high=False, depth=0),
         "fault": lambda t, of: e.FaultSeen(t.now, *of, "what to do"),  # fault:CODE:PART
         "mended": lambda t, of: e.FaultGone(t.now, *of),  # mended:CODE:PART
+        "opens": lambda t, _: e.OpenAsked(t.now),
+        "dispute": lambda t, of: e.ResultDisputed(t.now, int(of[0]), of[1]),  # dispute:SEQNO:OUTCOME
+        "pause": lambda t, of: e.PauseAsked(t.now, *of),  # pause:REASON
+        "resume": lambda t, _: e.ResumeAsked(t.now),
+        "unseen": lambda t, _: e.VideoChanged(t.now, up=False),
+        "seen": lambda t, _: e.VideoChanged(t.now, up=True),
+        "ask_void": lambda t, of: e.VoidRequested(t.now, *of),  # ask_void:REASON
+        "limits": lambda t, of: e.LimitsGiven(t.now, (Limit("player", *of),)),  # limits:LEAST:MOST
+        "enrol": lambda t, _: e.Enrolled(t.now),
+        "nonsense": lambda t, _: e.CommandRefused(t.now, "malformed"),
         "restart": lambda t, _: e.Restarted(t.now, "another boot", "1.0", "config"),
         "stop": lambda t, _: e.Stopped(t.now, "asked"),
     }

@@ -219,6 +219,8 @@ VALUES = {
     "part": "[a-z_]+",
     "reason": r"\S+",
     "key": r"\S+",
+    "least": r"[\d,.]+",
+    "most": r"[\d,.]+",
 }
 
 
@@ -312,7 +314,7 @@ def test_the_guide_has_every_condition_and_no_other(language: str) -> None:
 def test_a_section_shows_its_panel_and_every_way_out(language: str, code: str) -> None:
     section, exits = cases(language)[code], ROWS[code].exits
     shown = {key for span in section.spans for key in kinds(language, span)}
-    assert any(re.match(rf"(strip\.)?{code}(\.|$)", key) for key in shown)
+    assert ROWS[code].quiet or any(re.match(rf"(strip\.)?{code}(\.|$)", key) for key in shown)
     resolves = dict(re.findall(rf"`tablectl round resolve {code} (\w+) .*?--by (\S+)`", section.text))
     cures = {"rescan"} if ROWS[code].scan_cures else set()  # the scan itself, no command
     assert set(resolves) | cures == set(exits)

@@ -235,6 +235,10 @@ DATA: list[tuple[Fact, str]] = [
     (facts.FaultCleared("disk", "storage", 1031, ("t3",)), '{"raised":1031,"by":["t3"]}'),
     (facts.StaffCalled(()), '{"by":[]}'),
     (
+        facts.ClockSet(WALL, WALL + 90 * 10**9, synchronised=True),
+        '{"before":"2026-11-29T21:04:05.123Z","after":"2026-11-29T21:05:35.123Z","synchronised":true}',
+    ),
+    (
         facts.ConfigActivated(HASH, ("procedure.betting_seconds",), ("t3",), Procedure(), PROFILE),
         '{"hash":"<hash>","changes":["procedure.betting_seconds"],"by":["t3"]}',
     ),

@@ -144,6 +144,9 @@ I40: load fault:I40:scanner
     SIN ESCÁNER / NO SAQUE CARTAS / LLAME AL JEFE
 I48: load end:discretion
     CAMBIO / DE ZAPATO / cuente el resto
+I53: load dispute:12:tie
+    VERIFIQUE / RESULTADO / LLAME AL JEFE
+    strip: JEFE LLAMADO
 I49: load end:discretion left:414
     FALTAN 2 / CUENTE OTRA VEZ / LLAME AL JEFE
     strip: JEFE LLAMADO
@@ -285,6 +288,42 @@ I31: load start tick 2H void:una-carta-al-suelo
 I34: load start backlog
     APUESTAS / ABIERTAS / no saque cartas
     strip: PARE TRAS LA RONDA
+I52: load nonsense
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+I53: load start dispute:12:tie
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: VERIFICAR TRAS RONDA
+C7, limits: load
+    ESPERE / SIN LÍMITES / no abra apuestas
+C7, limits: load limits:10:5000
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: 10 - 5,000
+C7, limits: limits:10.50:1234567
+    BAC-07 / MESA CERRADA / pulse CONFIRMAR
+    strip: 10.50 - 1,234,567
+DESIGN 5, enrolment: load
+    ESPERE / MESA SIN ALTA / no abra apuestas
+DESIGN 5, enrolment: load enrol
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+DESIGN 6: load pause:x
+    PAUSA / PIDE EL CASINO / no abra apuestas
+DESIGN 6: load start pause:x
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: PAUSA TRAS LA RONDA
+F2: load unseen
+    ESPERE / SIN VÍDEO / no abra apuestas
+F2: load start unseen
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: SIN VÍDEO
+DESIGN 5: load start tick ask_void:x
+    ALTO / CASINO: ¿ANULAR? / LLAME AL JEFE
+    strip: NO MÁS APUESTAS
+C7, limits: load down
+    ESPERE / SIN SERVIDOR / no abra apuestas
+    strip: SIN LÍMITES
+DESIGN 5, enrolment: load down
+    ESPERE / SIN SERVIDOR / no abra apuestas
+    strip: MESA SIN ALTA
 I35: load start tick TH KS QD QC TC restart up
     ¿COINCIDE? / J 10♥ Q♦ 10♣ / B K♠ Q♣
 I35: load start tick restart up
@@ -565,6 +604,8 @@ CLOSED = {  # the widest that each value of a prompt may be
     "reason": tuple(key.removeprefix("reason.") for key in source("es") if key.startswith("reason.")),
     "part": ("head-exit",),
     "key": ("x",),
+    "least": ("9,999,999", "99,999.99"),
+    "most": ("9,999,999", "99,999.99"),
 }
 
 

@@ -359,6 +359,10 @@ PIT_CHOICES = {
     "I25": "accept",
     "I35": "match",
     "I39": "closed",
+    "I53": "stands",
+    "pause": "resume",
+    "video": "back",
+    "void_request": "refuse",
 }
 
 

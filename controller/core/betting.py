@@ -53,16 +53,21 @@ def time_is_up(state: State, deadline_at: int) -> tuple[Fact, ...]:
 def close_early(state: State, event: events.CloseAsked) -> tuple[Fact, ...]:
     if not shoe_of(state).profile.early_close:
         raise Refused("no_early_close")
-    return close(state, "early", event.at)
+    return close(state, "casino" if event.casino else "early", event.at)
 
 
 def close(state: State, reason: str, at: int) -> tuple[Fact, ...]:
-    """No más apuestas. The card is asked for when the primary has the receipt, or at once where none is waited for."""
-    round_, procedure = round_of(state), state.procedure
+    """No más apuestas. The card is asked for when the primary has the receipt and the players a picture (F2)."""
+    round_ = round_of(state)
     stage = round_.betting.stage if round_.betting else 0
-    draw = procedure.offline_rounds or not procedure.receipts
-    grace = None if draw else at + procedure.link_grace_seconds * SECOND
+    draw = not waits_for_receipt(state) and not conditions.find(state, "video")
+    grace = None if draw else at + state.procedure.link_grace_seconds * SECOND
     return (f.BettingClosed(round_.number, stage, reason, at, draw, grace),)
+
+
+def waits_for_receipt(state: State) -> bool:
+    """Whether the house lets no card be drawn before the primary has the receipts of the betting (DESIGN 6)."""
+    return state.procedure.receipts and not state.procedure.offline_rounds
 
 
 def receipt(state: State, event: events.Receipt) -> tuple[Fact, ...]:
@@ -70,16 +75,29 @@ def receipt(state: State, event: events.Receipt) -> tuple[Fact, ...]:
     betting = round_.betting if round_ else None
     if round_ is None or betting is None or state.phase is not Phase.CLOSING or betting.draw:
         return ()
+    if conditions.find(state, "video"):
+        return ()  # its return brings a message, and that one's receipt asks again
     assert betting.closed_seqno is not None
     return (f.DrawCalled(round_.number),) if event.seqno >= betting.closed_seqno else ()
 
 
+def draw_called(state: State) -> tuple[Fact, ...]:
+    """The picture is back in time: the card may be asked for, unless a receipt is waited for, which will say so."""
+    round_ = state.round
+    betting = round_.betting if round_ else None
+    if round_ is None or betting is None or state.phase is not Phase.CLOSING:
+        return ()
+    return () if betting.draw or waits_for_receipt(state) else (f.DrawCalled(round_.number),)
+
+
 def no_answer(state: State) -> tuple[Fact, ...]:
-    """The grace after the deadline is over, without a receipt and without a card (F2, I33)."""
+    """The grace after the deadline is over, without a receipt or a picture, and without a card (F2, I33)."""
     round_ = round_of(state)
     if conditions.unclear(state):
         return (f.TimerSpent(Timer.GRACE),)  # `arm` sets it again when it is known whether a card left
     if has_begun(state):
         return (f.DrawCalled(round_.number),)  # it is played to its end (F1, F3)
-    cancelled = f.RoundCancelled(round_.number, "no_answer", (), after_round(state, round_.number))
-    return (cancelled, *conditions.raised(state, "I33"))
+    then = after_round(state, round_.number)
+    if conditions.find(state, "video"):
+        return (f.RoundCancelled(round_.number, "no_video", (), then),)
+    return (f.RoundCancelled(round_.number, "no_answer", (), then), *conditions.raised(state, "I33"))

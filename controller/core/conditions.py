@@ -28,7 +28,7 @@ class Row(NamedTuple):
 
     `over`: whether the condition has ended by itself in this state; `calls`: raising it calls the pit boss; `strip`: it
     is only a notice, the instruction stays; `waits`: a notice until it bars the next round, then a prompt;
-    `scan_cures`: it stops cards but not their scans.
+    `scan_cures`: it stops cards but not their scans; `quiet`: it is for the record and no panel shows it.
     """
 
     stops: Stops
@@ -38,6 +38,7 @@ class Row(NamedTuple):
     strip: bool = False
     waits: bool = False
     scan_cures: bool = False
+    quiet: bool = False
 
 
 def _never(state: State, c: Condition) -> bool:
@@ -107,6 +108,10 @@ def _link_up(state: State, c: Condition) -> bool:
     return state.link.up
 
 
+def _no_round(state: State, c: Condition) -> bool:
+    return state.round is None
+
+
 def _link_up_or_over(state: State, c: Condition) -> bool:
     return state.link.up or state.phase is Phase.UNLOADING
 
@@ -158,7 +163,14 @@ ROWS: dict[str, Row] = {
     "I40": Row(_CARDS, {}, _never),
     "I41": Row(_ROUNDS, {}, _never, waits=True),
     "I49": Row(_ROUNDS, {"recount": Who.DEALER, "accept": Who.PIT}, _left_phase, calls=True),
-    "offline": Row(_ROUNDS, {}, _link_up, waits=True),
+    "I52": Row(_NOTHING, {}, _left_phase, quiet=True),
+    "I53": Row(_ROUNDS, {"stands": Who.PIT}, _never, calls=True, waits=True),
+    "offline": Row(_ROUNDS, {}, _never, waits=True),
+    "limits": Row(_ROUNDS, {}, _never, waits=True),
+    "enrolment": Row(_ROUNDS, {}, _never, waits=True),
+    "pause": Row(_ROUNDS, {"resume": Who.PIT}, _never, waits=True),
+    "video": Row(_ROUNDS, {"back": Who.PIT}, _never, waits=True),
+    "void_request": Row(_CARDS, {"void": Who.PIT, "refuse": Who.PIT}, _no_round, calls=True),
     "disk": Row(_ROUNDS, {}, _never, waits=True),
     "feed_refused": Row(_NOTHING, {}, _never, strip=True),
     "feed_file": Row(_NOTHING, {}, _never, strip=True),
@@ -172,13 +184,25 @@ def row(code: str) -> Row:
 
 
 def standing(state: State) -> tuple[Condition, ...]:
-    """All that stands, the lost link included: it is a level, told by `State.link`, and no message can report it."""
-    if state.link.up or state.phase is Phase.CLOSED:
+    """All that stands, with what lacks between table and casino: these are levels, which no message reports."""
+    if (state.link.up and not _awaits_casino(state)) or state.phase is Phase.CLOSED:
         return state.conditions
-    stops = _NOTHING if state.procedure.offline_rounds else _ROUNDS
+    lacks = {"limits": not state.limits, "enrolment": not state.enrolled}
+    levels = [_level(state, code) for code in ("limits", "enrolment") if getattr(state.procedure, code) and lacks[code]]
+    if not state.link.up:
+        stops = _NOTHING if state.procedure.offline_rounds else _ROUNDS
+        levels.insert(0, _level(state, "offline", {"text": state.link.reason})._replace(stops=stops))
+    return (*state.conditions, *levels)
+
+
+def _awaits_casino(state: State) -> bool:
+    procedure = state.procedure
+    return (procedure.limits and not state.limits) or (procedure.enrolment and not state.enrolled)
+
+
+def _level(state: State, code: str, detail: dict[str, str] | None = None) -> Condition:
     n = state.shoe.out if state.shoe else 0
-    offline = Condition("offline", stops, {}, {"text": state.link.reason}, state.seqno + 1, n, state.phase)
-    return (*state.conditions, offline)
+    return Condition(code, ROWS[code].stops, {}, detail or {}, state.seqno + 1, n, state.phase)
 
 
 def strongest(state: State) -> Condition | None:
@@ -190,7 +214,7 @@ def strongest(state: State) -> Condition | None:
 def prompts(state: State, c: Condition) -> bool:
     """Whether it may take the instruction's place; else it is a notice. Rounds and shoe work go on under a notice."""
     row_ = row(c.code)
-    return not row_.strip and (not row_.waits or (state.phase is Phase.READY and c.stops >= _ROUNDS))
+    return not (row_.strip or row_.quiet) and (not row_.waits or (state.phase is Phase.READY and c.stops >= _ROUNDS))
 
 
 def bars(state: State, stops: Stops) -> Condition | None:

@@ -7,7 +7,7 @@ unique, so that a repeat is dropped before `decide`. `by` are staff ids, where p
 from dataclasses import field
 
 from .cards import Card
-from .profile import Procedure, Profile
+from .profile import Limit, Procedure, Profile
 from .record import record
 
 
@@ -118,7 +118,9 @@ class CallPressed(Event):
 
 @record
 class CloseAsked(Event):
-    """Close the betting before its time; only where the profile has `early_close`."""
+    """Close the betting before its time; only where the profile has `early_close`. `casino`: its server asks."""
+
+    casino: bool = False
 
 
 @record
@@ -153,6 +155,67 @@ class EndShoeAsked(Event):
     """End the shoe after this round: reason discretion, fault or day_end (B9)."""
 
     reason: str
+
+
+# --- the casino server's commands (DESIGN 5) ----------------------------------------------------------------
+
+
+@record
+class OpenAsked(Event):
+    """Open the betting; only where the server does it (`open_betting: server`)."""
+
+
+@record
+class PauseAsked(Event):
+    """No further round until `ResumeAsked`; the one in progress is played."""
+
+    reason: str
+
+
+@record
+class ResumeAsked(Event):
+    """The pause is over."""
+
+
+@record
+class VideoChanged(Event):
+    """The players' picture was lost or came back (F1, F2)."""
+
+    up: bool
+
+
+@record
+class VoidRequested(Event):
+    """The casino wants the round in progress voided: the pit boss at the table decides."""
+
+    reason: str
+
+
+@record
+class ResultDisputed(Event):
+    """The casino's evaluation of the round that message `seqno` completed is `outcome`, and ours is not (I53)."""
+
+    seqno: int
+    outcome: str
+
+
+@record
+class LimitsGiven(Event):
+    """The stakes that the casino takes, all of them (C7)."""
+
+    limits: tuple[Limit, ...]
+
+
+@record
+class Enrolled(Event):
+    """The casino knows this table and its public key."""
+
+
+@record
+class CommandRefused(Event):
+    """Something came that is no command for this table now; `why` is a word of the integrator's guide (I52)."""
+
+    why: str
 
 
 # --- the link, the devices, the machine -------------------------------------------------------------
@@ -229,6 +292,15 @@ class Restarted(Event):
 @record
 class Stopped(Event):
     reason: str
+
+
+@record
+class ClockStepped(Event):
+    """The wall clock was set: UTC ns `before` and `after` at the same instant."""
+
+    before: int
+    after: int
+    synchronised: bool
 
 
 @record

@@ -9,7 +9,7 @@ that casino IT reads to their message types (DESIGN 5); `feed.py` turns those in
 from enum import IntEnum, StrEnum
 
 from .cards import Card, Slot
-from .profile import Procedure, Profile
+from .profile import Limit, Procedure, Profile
 from .record import record
 
 
@@ -110,6 +110,7 @@ class ConfigActivated(Fact):
 class TableOpened(Fact):
     profile: str
     by: tuple[str, ...] = ()
+    limits: tuple[Limit, ...] = ()
 
 
 @record
@@ -452,6 +453,30 @@ class LinkWentDown(Fact):
 
 
 @record
+class LimitsSet(Fact):
+    """The stakes that the casino takes, all of them (C7)."""
+
+    limits: tuple[Limit, ...]
+    by: tuple[str, ...]
+
+
+@record
+class TableEnrolled(Fact):
+    """The casino knows this table and its public key."""
+
+    by: tuple[str, ...]
+
+
+@record
+class ClockSet(Fact):
+    """The wall clock was set: UTC ns `before` and `after` at the same instant."""
+
+    before: int
+    after: int
+    synchronised: bool
+
+
+@record
 class CardWentBack(Fact):
     """A card that has a number was pushed back into the shoe (I17)."""
 
@@ -526,4 +551,5 @@ PUBLIC: dict[type[Fact], str] = {
     FaultCleared: "fault.cleared",
     StaffCalled: "staff.called",
     ConfigActivated: "config.activated",
+    ClockSet: "clock.stepped",
 }

@@ -104,10 +104,20 @@ class Confirms(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """What may be staked on a bet at this table, least and most, as exact decimal strings (C7)."""
+
+    bet: str
+    least: str
+    most: str
+
+
+@dataclass(frozen=True, slots=True)
 class Procedure:
     """How this table is run; times in whole seconds unless the name says otherwise.
 
     `receipts`: the primary link answers for itself (false for a file, whose prompt comes at the commit).
+    `limits` and `enrolment`: no betting opens before the casino server has told the one and done the other.
     `sensors`: movements are seen, so a scan without one is a duplicate (I04) and one without a scan a misread (I01).
     """
 
@@ -117,6 +127,8 @@ class Procedure:
     confirm_seconds: int = 3
     offline_rounds: bool = False
     receipts: bool = True
+    limits: bool = False
+    enrolment: bool = False
     link_grace_seconds: int = 3
     sensors: bool = False
     max_pending: int = 2

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from . import conditions, events
 from . import facts as f
+from .betting import draw_called
 from .conditions import Refused, authorise
 from .dealing import begin_round
 from .facts import Fact, Phase, Who
@@ -19,6 +20,7 @@ _REASONS = {
     "I17": "card_returned",
     "I23": "shoe_empty",
     "I35": "recovery",
+    "void_request": "casino",
 }
 
 
@@ -196,6 +198,11 @@ def _differ(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fac
     return (*_void(state, _REASONS["I35"], event.by), _done(c, event))
 
 
+def _video_back(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """Somebody saw that the players have their picture, whatever the server says."""
+    return (_done(c, event), *draw_called(state))
+
+
 _CHOICES: dict[tuple[str, str], Choice] = {
     ("I01", "rescan"): _rescan,
     ("I01", "manual"): _manual,
@@ -231,4 +238,9 @@ _CHOICES: dict[tuple[str, str], Choice] = {
     ("I39", "closed"): _lid_closed,
     ("I49", "recount"): _only_resolve,
     ("I49", "accept"): _accept_count,
+    ("I53", "stands"): _only_resolve,
+    ("pause", "resume"): _only_resolve,
+    ("video", "back"): _video_back,
+    ("void_request", "void"): _void_round,
+    ("void_request", "refuse"): _only_resolve,
 }

@@ -71,7 +71,7 @@ def after_round(state: State, number: int) -> Phase:
 
 def open_table(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:
     profile = _next_profile(state)
-    return (f.TableOpened(profile.name, event.by),)
+    return (f.TableOpened(profile.name, event.by, state.limits),)
 
 
 def open_and_load(state: State, event: events.LoadAsked) -> tuple[Fact, ...]:
@@ -79,7 +79,7 @@ def open_and_load(state: State, event: events.LoadAsked) -> tuple[Fact, ...]:
     profile = _next_profile(state)
     if profile.shoe_steps[0] != "load":
         raise Refused("step_first", step=profile.shoe_steps[0])
-    return (f.TableOpened(profile.name, event.by), _opened(state, profile, event.by))
+    return (f.TableOpened(profile.name, event.by, state.limits), _opened(state, profile, event.by))
 
 
 def confirm_step(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:

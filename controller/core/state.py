@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from . import facts as f
 from .cards import FACE, LETTER, UNKNOWN, Card, Slot
 from .facts import Deadline, Fact, Phase, Stops, Timer, Who
-from .profile import Procedure, Profile
+from .profile import Limit, Procedure, Profile
 
 
 class Fate(StrEnum):
@@ -150,6 +150,8 @@ class State(NamedTuple):
     called: bool = False
     shoes: int = 0  # shoes opened in this generation
     day: Day = Day()
+    limits: tuple[Limit, ...] = ()  # empty: the casino has told none (C7)
+    enrolled: bool = False
 
 
 def evolve(state: State, fact: Fact) -> State:
@@ -581,6 +583,18 @@ def _link_went_down(state: State, fact: f.LinkWentDown) -> State:
     return state._replace(link=Link(up=False, reason=fact.reason))
 
 
+def _limits_set(state: State, fact: f.LimitsSet) -> State:
+    return state._replace(limits=fact.limits)
+
+
+def _table_enrolled(state: State, fact: f.TableEnrolled) -> State:
+    return state._replace(enrolled=True)
+
+
+def _clock_set(state: State, fact: f.ClockSet) -> State:
+    return state
+
+
 def _mouth_seen(state: State, fact: f.MouthSeen) -> State:
     return state._replace(present=fact.present, deadlines=_without(state, Timer.EMPTY))
 
@@ -655,6 +669,9 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.CallEnded: _call_ended,
     f.LinkWentUp: _link_went_up,
     f.LinkWentDown: _link_went_down,
+    f.LimitsSet: _limits_set,
+    f.TableEnrolled: _table_enrolled,
+    f.ClockSet: _clock_set,
     f.MouthSeen: _mouth_seen,
     f.LidMoved: _lid_moved,
     f.CutCardSighted: _cut_card_sighted,

@@ -17,7 +17,7 @@ read here; `due` says when core wants to hear `Elapsed`. The diagram in ARCHITEC
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import betting, conditions, dealing, resolving, shoe, upkeep
+from . import betting, casino, conditions, dealing, resolving, shoe, upkeep
 from . import events as e
 from . import facts as f
 from .cards import Card
@@ -223,6 +223,7 @@ ___ = _cell(_nothing)
 no = _cell(_not_now)
 
 _open = _cell(betting.start, f.BettingOpened, held=Stops.ROUNDS)
+_server = _cell(casino.open_betting, f.BettingOpened, held=Stops.ROUNDS)
 _short = _cell(shoe.start_in_burn, *_RAISES)
 
 _day = _cell(shoe.open_table, f.TableOpened)
@@ -234,6 +235,7 @@ _count = _cell(shoe.confirm_left, f.ShoeClosed, f.TableClosed, f.IrregularityRes
 _back = _cell(dealing.take_back, f.CardCorrected, held=Stops.CARDS)
 
 _early = _cell(betting.close_early, f.BettingClosed)
+_ask = _cell(casino.request_void, *_RAISES)
 _void = _cell(resolving.void_round, *_VOIDS)
 _day_ld = _cell(shoe.open_and_load, f.TableOpened, f.ShoeOpened)
 _load = _cell(shoe.load, f.ShoeOpened)
@@ -294,7 +296,7 @@ _RESOLVES = _each(
     burning=(f.BurnEnded,),
     ready=(f.RoundBegun, *_DEALS),
     betting=(f.BettingClosed, *_VOIDS),
-    closing=(f.RoundBegun, *_DEALS, *_VOIDS),
+    closing=(f.RoundBegun, f.DrawCalled, *_DEALS, *_VOIDS),
     dealing=(*_DEALS, *_VOIDS),
     result=_VOIDS,
     unloading=(f.CardLeft, f.ShoeClosed, f.TableClosed),
@@ -319,6 +321,8 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
     e.LoadAsked:      (_day_ld, _load,     no,        no,       no,       no,       no,       no,       no),
     e.LeftCounted:    (no,      no,        no,        no,       no,       no,       no,       no,       _left),
     e.EndShoeAsked:   (no,      _day_end,  _end_now,  _end_now, _end_aft, _end_aft, _end_aft, _end_aft, no),
+    e.OpenAsked:      (no,      no,        no,        _server,  no,       no,       no,       no,       no),
+    e.VoidRequested:  (no,      no,        no,        no,       _ask,     _ask,     _ask,     _ask,     no),
 
     e.CardScanned:    (___,     ___,       _scan,     _scan,    _scan,    _scan,    _scan,    _scan,    _scan),
     e.CardMoved:      (___,     ___,       _move,     _move,    _move,    _move,    _move,    _move,    _move),
@@ -343,6 +347,14 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
     e.LinkChanged:    _any(_cell(upkeep.link, f.LinkWentUp, f.LinkWentDown, *_RAISES)),
     e.Receipt:        _any(_cell(betting.receipt, f.DrawCalled)),
     e.BacklogChanged: _any(_cell(upkeep.backlog, f.IrregularityResolved, *_RAISES)),
+    e.PauseAsked:     _any(_cell(casino.pause, *_RAISES)),
+    e.ResumeAsked:    _any(_cell(casino.resume, f.IrregularityResolved)),
+    e.VideoChanged:   _any(_cell(casino.video, f.IrregularityResolved, f.DrawCalled, *_RAISES)),
+    e.ResultDisputed: _any(_cell(casino.dispute, *_RAISES)),
+    e.LimitsGiven:    _any(_cell(casino.limits, f.LimitsSet)),
+    e.Enrolled:       _any(_cell(casino.enrol, f.TableEnrolled)),
+    e.CommandRefused: _any(_cell(casino.refused, *_RAISES)),
+    e.ClockStepped:   _any(_cell(upkeep.clock_stepped, f.ClockSet)),
     e.FaultSeen:      _any(_cell(upkeep.fault, f.FaultRaised, f.StaffCalled)),
     e.FaultGone:      _any(_cell(upkeep.fault_gone, f.FaultCleared)),
     e.JournalMade:    _any(_cell(upkeep.journal_made, f.JournalOpened)),

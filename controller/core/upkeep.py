@@ -332,6 +332,11 @@ def configured(state: State, event: events.Configured) -> tuple[Fact, ...]:
     return (f.ConfigActivated(event.hash, event.changes, event.by, event.procedure, event.profile),)
 
 
+def clock_stepped(state: State, event: events.ClockStepped) -> tuple[Fact, ...]:
+    """On record; no interval depends on it (I38)."""
+    return (f.ClockSet(event.before, event.after, event.synchronised),)
+
+
 def stopped(state: State, event: events.Stopped) -> tuple[Fact, ...]:
     return (f.TableStopped(event.reason),)
 

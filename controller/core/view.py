@@ -6,12 +6,13 @@ irregularities.md: a strip of 21 characters, a headline of 12, two lines of 16.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 
 from . import conditions
 from .cards import Card, Slot, total
 from .facts import Phase, RoundCancelled, RoundCompleted, Stops
-from .profile import Confirms, Opens
+from .profile import Confirms, Limit, Opens
 from .rules import split
 from .state import Condition, Round, Shoe, State
 
@@ -305,7 +306,19 @@ def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
         notices.append(Text("strip.no_more"))
     if state.called:
         notices.append(Text("strip.called"))
+    if state.limits and state.phase in (Phase.CLOSED, Phase.READY):
+        notices.append(_limits(state.limits))
     return tuple(notices)
+
+
+def _limits(limits: tuple[Limit, ...]) -> Text:
+    """What may be staked on Player and Banker, or on the first bet told, in US format (C7, G5)."""
+    shown = next((limit for limit in limits if limit.bet in ("player", "banker")), limits[0])
+    return Text("strip.limits_are", {"least": _us(shown.least), "most": _us(shown.most)})
+
+
+def _us(amount: str) -> str:
+    return f"{Decimal(amount):,f}".removesuffix(".00")
 
 
 def _lamps(state: State, top: Condition | None) -> Lamps:

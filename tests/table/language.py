@@ -18,7 +18,7 @@ from controller.core import facts as f
 from controller.core.cards import Card, Slot
 from controller.core.conditions import Refused
 from controller.core.facts import PUBLIC, Fact, Phase
-from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Opens, Procedure, Profile, Stage
+from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Limit, Opens, Procedure, Profile, Stage
 from controller.core.state import State
 from controller.core.table import due, fold
 from controller.core.view import Text, view
@@ -49,6 +49,10 @@ class Said(NamedTuple):
         return self.words[0]
 
     @property
+    def all(self) -> str:
+        return " ".join(self.words)
+
+    @property
     def rest(self) -> str:
         return " ".join(self.words[1:])
 
@@ -68,6 +72,12 @@ def _receipt(said: Said) -> e.Event:
     """Of every message so far; `receipt but 1`: of all but the last."""
     but = int(said.words[1]) if said.words else 0
     return e.Receipt(said.at, said.table.state.seqno - but)
+
+
+def _limits(said: Said) -> e.Event:
+    """`limits player=10-5000 tie=5-100`."""
+    parts = [word.replace("-", "=").split("=") for word in said.words]
+    return e.LimitsGiven(said.at, tuple(Limit(bet, least, most) for bet, least, most in parts), by=said.by)
 
 
 EVENTS: dict[str, Callable[[Said], e.Event]] = {
@@ -98,6 +108,17 @@ EVENTS: dict[str, Callable[[Said], e.Event]] = {
     "backlog": lambda said: e.BacklogChanged(said.at, said.word == "high", int(said.rest)),
     "fault": lambda said: e.FaultSeen(said.at, said.word, said.words[1], " ".join(said.words[2:])),
     "mended": lambda said: e.FaultGone(said.at, said.word, said.rest, by=said.by),
+    "server-opens": lambda said: e.OpenAsked(said.at, by=said.by),
+    "server-closes": lambda said: e.CloseAsked(said.at, casino=True, by=said.by),
+    "pause": lambda said: e.PauseAsked(said.at, said.all, by=said.by),
+    "resume": lambda said: e.ResumeAsked(said.at, by=said.by),
+    "video": lambda said: e.VideoChanged(said.at, {"up": True, "down": False}[said.word], by=said.by),
+    "ask-void": lambda said: e.VoidRequested(said.at, said.all, by=said.by),
+    "dispute": lambda said: e.ResultDisputed(said.at, int(said.word), said.words[1], by=said.by),
+    "limits": _limits,
+    "enrol": lambda said: e.Enrolled(said.at, by=said.by),
+    "bad-command": lambda said: e.CommandRefused(said.at, said.word),
+    "clock-set": lambda said: e.ClockStepped(said.at, ns(said.word), ns(said.words[1]), synchronised=True),
     "stop": lambda said: e.Stopped(said.at, said.word),
 }
 
