@@ -293,6 +293,7 @@ def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
         shown = LampsGpio(
             pins,
             timer=lamps.timer if lit else (),
+            amber=lamps.amber if lit else None,
             red=lamps.red if lit else None,
             call=lamps.call if lit else None,
             buzzer=buzzer.pin if "buzzer" in wired else None,

@@ -25,7 +25,7 @@ from tests.table_rig import TWO, Rig
 
 PINS = {
     "gpio": {"pin_factory": "mock"},
-    "lamps": {"driver": "gpio", "timer": [5, 6, 13, 19], "red": 26, "call": 14},
+    "lamps": {"driver": "gpio", "timer": [5, 6, 13, 19], "amber": 15, "red": 26, "call": 14},
     "buzzer": {"driver": "gpio", "pin": 12},
     "buttons": {"driver": "gpio", "start": 16, "confirm": 20, "call": 21, "key": 4},
 }
@@ -240,7 +240,7 @@ def _diagnose(table: LiveTable) -> None:
     told = table.call("diag", part="display")
     assert (told["driver"], told["shows"], "has no bus" in told["fault"]) == ("ssd1309", False, True)
     told = table.call("diag", part="lamps", act="test")
-    assert told["test_ms"] == 2_800
+    assert told["test_ms"] == 3_100
     wait_for(lambda: any(pin["lit"] for pin in table.call("diag", part="lamps")["pins"]), "a lamp lit")
     assert [pin["down"] for pin in table.call("diag", part="buttons")["pins"]] == [False] * 4
     table.scan("8S")

@@ -109,6 +109,10 @@ class Shoe(Section):
 class Lamps(Section):
     driver: Literal["gpio", "none"] = Field(default="none", description="how the lamps are connected")
     timer: tuple[Pin, ...] = Field(default=(), max_length=12, description="the timer bar's lamps, as they go out")
+    amber: Pin | None = Field(
+        default=None,
+        description="the amber lamps that burn in the last quarter of the betting time, where there are some",
+    )
     red: Pin | None = Field(default=None, description="the red lamps that flash when betting ends (C1)")
     call: Pin | None = Field(default=None, description="the lamp that calls the pit boss")
 

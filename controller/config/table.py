@@ -25,7 +25,7 @@ _NEEDS = (
 )
 _PINS = {
     "shoe": ("exit_inner", "exit_outer", "cut", "lid", "present"),
-    "lamps": ("timer", "red", "call"),
+    "lamps": ("timer", "amber", "red", "call"),
     "buzzer": ("pin",),
     "buttons": ("start", "confirm", "call", "key"),
 }

@@ -215,9 +215,10 @@ shoe: {driver: gpio, exit_inner: 17, exit_outer: 27}
 buzzer: {driver: gpio, pin: ▸17}
 ! pin 17 of buzzer.pin is shoe.exit_inner already
 
-lamps: {driver: gpio, timer: [5, 6, ▸5], red: ▸6}
+lamps: {driver: gpio, timer: [5, 6, ▸5], red: ▸6, amber: ▸5}
 ! pin 5 of lamps.timer.2 is lamps.timer.0 already
 ! pin 6 of lamps.red is lamps.timer.1 already
+! pin 5 of lamps.amber is lamps.timer.0 already
 
 display: {driver: ssd1309, interface: spi, dc: 24, reset: ▸24}
 ! pin 24 of display.reset is display.dc already
