@@ -467,6 +467,7 @@ def build_demo(
         panel_terminal.Caption(DEMO_TABLE, title, str(path), keys_say),
         words,
         draws=panel_terminal.may_draw(STDOUT, os.environ),
+        pixels=panel_terminal.has_pixels(os.environ),
         now=clock.now,
         speed=speed,
         sent=lambda: table.journal.cursor(PublisherFile.name),

@@ -19,6 +19,7 @@ from babel.messages.pofile import read_po
 from pydantic import BaseModel
 
 from controller import daemon
+from controller.adapters.panel_terminal import SCREENS
 from controller.adapters.publisher_mqtt import Broker
 from controller.cli import tablectl
 from controller.config.models import Config
@@ -435,6 +436,11 @@ def test_the_integrators_program_knows_whose_key_it_is(tmp_path: Path) -> None:
 
 
 # --- the picture ----------------------------------------------------------------------------------------------
+
+
+def test_the_readme_has_the_sizes_that_show_the_panels_pixels() -> None:
+    text = page("README.md").text
+    assert [size for screen in SCREENS if (size := f"{screen.columns}×{screen.lines}") not in text] == []
 
 
 def test_the_picture_of_the_demo_is_true() -> None:

@@ -1,7 +1,8 @@
 """The table in a terminal: the dealer's panel, its lamps and buttons, the cards on the felt, the results as they come.
 
-Draws with plain ANSI where it may, else says each change on a line of its own. It is told views, and facts of which it
-keeps the public ones: what it shows, the feed has said (B10).
+Where the terminal has the room, the panel is the frame that an OLED would have, pixel by pixel; else its words. Draws
+with plain ANSI where it may, else says each change on a line of its own. It is told views, and facts of which it keeps
+the public ones: what it shows, the feed has said (B10).
 """
 
 import asyncio
@@ -11,15 +12,18 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import zip_longest
 from typing import NamedTuple, Self
 
+from controller import frame
 from controller.core import facts as f
 from controller.core.cards import Card, Slot, total
-from controller.core.facts import PUBLIC, Fact
+from controller.core.facts import PUBLIC, Fact, Phase
 from controller.core.view import Lamps, Pattern, Text, View
 from controller.panel import STRIP, SUITS, Panel21, Words
 
 WIDTH, HEIGHT = 80, 24  # the least that the picture is made for
+SIZE = os.terminal_size((WIDTH, HEIGHT))
 FRAME_S = 0.04  # between two pictures: more would only tire the line
 FLASH_HZ = 2.0  # of the red lamps (C1); of the eye's time, however fast the table's runs
 PRESS_S = 0.6  # a pressed button stays lit so long
@@ -83,6 +87,23 @@ def may_draw(fd: int, environment: Mapping[str, str]) -> bool:
     """Whether the picture may be drawn there: on a terminal that can, for a person who did not ask for plain text."""
     able = environment.get("TERM", "") not in ("", "dumb")
     return able and not environment.get("NO_COLOR") and os.isatty(fd)
+
+
+def has_pixels(environment: Mapping[str, str]) -> bool:
+    """Whether block and braille characters come through: the terminal's locale is one of UTF-8."""
+    names = (environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return "utf8" in next(filter(None, names), "").lower().replace("-", "")
+
+
+class Screen(NamedTuple):
+    """A way to draw the panel's pixels, for terminals of at least this size."""
+
+    columns: int
+    lines: int
+    draw: Callable[[bytes], list[str]]
+
+
+SCREENS = (Screen(185, 46, frame.blocks), Screen(121, 30, frame.dots))  # six results and more under each
 
 
 # --- the lamps ------------------------------------------------------------------------------------------------
@@ -257,7 +278,8 @@ class TerminalPanel:
     """`ports.Panel` on a terminal or a pipe, `fd`. `hear` takes the facts of each durable batch.
 
     `now` is the table's clock, of which `speed` seconds pass in one of the eye's; `sent` counts the messages published.
-    One task, `run`, writes; it ends by itself only when there is nobody to write to.
+    `pixels`: the characters of SCREENS may be used. One task, `run`, writes; it ends by itself only where there
+    is nobody to write to.
     """
 
     def __init__(
@@ -267,11 +289,12 @@ class TerminalPanel:
         words: Words,
         *,
         draws: bool,
+        pixels: bool,
         now: Callable[[], int],
         speed: float,
         sent: Callable[[], int],
     ) -> None:
-        self._fd, self._caption, self._words, self.draws = fd, caption, words, draws
+        self._fd, self._caption, self._words, self.draws, self._pixels = fd, caption, words, draws, pixels
         self._now, self._speed, self._sent = now, speed, sent
         self._labels = LABELS[words.language]
         self._felt = Felt(words)
@@ -357,9 +380,9 @@ class TerminalPanel:
 
     def farewell(self, lines: Iterable[str]) -> None:
         """The last picture, and what is to be said after it, on the terminal as it was."""
-        columns, height = self._size()
+        size = self._size()
         last = (
-            [_plain(_cut(row, columns)) for row in self.picture(self._now(), height)[:-1]]
+            [_plain(_cut(row, size.columns)) for row in self.picture(self._now(), size)[:-1]]
             if self.draws
             else self._lines
         )
@@ -450,30 +473,30 @@ class TerminalPanel:
 
     def _redrawn(self, now: int) -> str:
         """What must be written so that the terminal shows the picture: the lines that changed, or all."""
-        columns, lines = self._size()
-        rows = [_painted(_cut(row, columns)) for row in self.picture(now, lines)[:lines]]
+        size = self._size()
+        rows = [_painted(_cut(row, size.columns)) for row in self.picture(now, size)[: size.lines]]
         clear = "" if len(rows) == len(self._drawn) else "\x1b[2J"
         before: list[str | None] = [None] * len(rows) if clear else [*self._drawn]
         fresh = [f"\x1b[{at + 1};1H{row}\x1b[K" for at, row in enumerate(rows) if row != before[at]]
         self._drawn = rows
         return clear + "".join(fresh)
 
-    def _size(self) -> tuple[int, int]:
-        """Columns and lines; some terminals do not know theirs."""
+    def _size(self) -> os.terminal_size:
+        """Some terminals do not know theirs."""
         with contextlib.suppress(OSError):
             size = os.get_terminal_size(self._fd)
             if size.columns and size.lines:
-                return size.columns, size.lines
-        return WIDTH, HEIGHT
+                return size
+        return SIZE
 
-    def picture(self, now: int, height: int = HEIGHT) -> list[Row]:
-        """The whole; a higher terminal shows more results, a wider one longer ones."""
+    def picture(self, now: int, size: os.terminal_size = SIZE) -> list[Row]:
+        """The whole; a higher terminal shows more results, a wider one longer ones, a large one the panel's pixels."""
         lamps = self._view.lamps if self._view else Lamps()
         light = lit(lamps, now, self._speed)
         flash = light.red and _flashes(lamps, now)
-        left, right = self._box(flash=flash), self._table(lamps, light, flash=flash)
-        middle = [(*a, ("  ", ""), *b) for a, b in zip(left, right, strict=True)]
-        room = max(height, HEIGHT) - len(middle) - 6
+        left, right = self._box(size, flash=flash), self._table(lamps, light, flash=flash)
+        middle = [(*a, ("  ", ""), *b) for a, b in zip_longest(left, right, fillvalue=())]
+        room = max(size.lines, HEIGHT) - len(middle) - 6
         results = [_entry(entry) for entry in list(self._felt.entries)[-room:]]
         results += [()] * (room - len(results))
         feed = self._labels["feed"].format(messages=self._sent(), feed=self._caption.feed)
@@ -488,22 +511,20 @@ class TerminalPanel:
             ((f" {self._caption.keys}", DIM),),
         ]
 
-    def _box(self, *, flash: bool) -> list[Row]:
-        """The dealer's panel: a strip, a headline and two lines, in a box of the strip's width."""
+    def _box(self, size: os.terminal_size, *, flash: bool) -> list[Row]:
+        """The dealer's panel: its pixels where there is room for them, with the notice in the frame; else its words."""
         shown = self._shown or Panel21("", "", ("", ""))
         edge = ALARM if flash else ""
-        first, second = shown.lines
-        inside = (
-            (f"{shown.strip:<{STRIP}}", ""),
-            (" " * STRIP, ""),
-            (f"{shown.headline:^{STRIP}}", BOLD),
-            (" " * STRIP, ""),
-            (f"{first:^{STRIP}}", ""),
-            (f"{second:^{STRIP}}", ""),
-        )
+        large = [screen for screen in SCREENS if size.columns >= screen.columns and size.lines >= screen.lines]
+        if large and self._pixels:
+            idle = self._view is not None and self._view.phase is Phase.CLOSED
+            inside = [(line, "") for line in large[0].draw(frame.draw(shown, idle=idle))]
+            notice = f" {shown.strip} " if shown.strip else ""  # small dots can hardly be read
+        else:
+            inside, notice = _written(shown), ""
+        width = len(inside[0][0])
         rows = [((" ", ""), ("│", edge), line, ("│", edge)) for line in inside]
-        bar = "─" * STRIP
-        return [((" ", ""), (f"┌{bar}┐", edge)), *rows, ((" ", ""), (f"└{bar}┘", edge))]
+        return [((" ", ""), (f"┌{notice:─^{width}}┐", edge)), *rows, ((" ", ""), (f"└{'─' * width}┘", edge))]
 
     def _table(self, lamps: Lamps, light: Lit, *, flash: bool) -> list[Row]:
         """The lamps, and the felt under them: eight rows beside the box."""
@@ -536,6 +557,19 @@ class TerminalPanel:
             pressed = button in self._pressed
             row += [(" ", ""), (f"[{self._labels[button]}]", INVERSE if pressed else DIM)]
         return tuple(row)
+
+
+def _written(shown: Panel21) -> list[Span]:
+    """A strip, a headline and two lines, as wide as the strip."""
+    first, second = shown.lines
+    return [
+        (f"{shown.strip:<{STRIP}}", ""),
+        (" " * STRIP, ""),
+        (f"{shown.headline:^{STRIP}}", BOLD),
+        (" " * STRIP, ""),
+        (f"{first:^{STRIP}}", ""),
+        (f"{second:^{STRIP}}", ""),
+    ]
 
 
 def _bar(count: int) -> str:

@@ -1,6 +1,7 @@
 """The table in a terminal: lamps on their deadlines, the picture as a person sees it, nothing that is not public."""
 
 import asyncio
+import codecs
 import contextlib
 import fcntl
 import os
@@ -14,12 +15,13 @@ from typing import Any, Self
 
 import pytest
 
+from controller import frame
 from controller.adapters import panel_terminal as pt
-from controller.adapters.panel_terminal import Caption, Lit, TerminalPanel, lit, may_draw
+from controller.adapters.panel_terminal import Caption, Lit, TerminalPanel, has_pixels, lit, may_draw
 from controller.core import facts as f
 from controller.core.cards import Card
 from controller.core.conditions import Refused
-from controller.core.facts import PUBLIC, Fact
+from controller.core.facts import PUBLIC, Fact, Phase
 from controller.core.table import play
 from controller.core.view import Lamps, Pattern, View, view
 from controller.panel import Words
@@ -67,9 +69,15 @@ class Told(panel_states.Table):
         return self
 
 
-def terminal(fd: int, *, language: str = "es", draws: bool = True, time: Time | None = None) -> TerminalPanel:
+def terminal(
+    fd: int, *, language: str = "es", draws: bool = True, pixels: bool = True, time: Time | None = None
+) -> TerminalPanel:
     now = Time() if time is None else time
-    return TerminalPanel(fd, CAPTION, Words(language), draws=draws, now=now, speed=1.0, sent=lambda: 12)
+    return TerminalPanel(fd, CAPTION, Words(language), draws=draws, pixels=pixels, now=now, speed=1.0, sent=lambda: 12)
+
+
+def size(columns: int, lines: int) -> os.terminal_size:
+    return os.terminal_size((columns, lines))
 
 
 def text_of(picture: list[pt.Row]) -> list[str]:
@@ -184,6 +192,48 @@ def test_the_picture_fits_a_terminal(language: str, options: str, script: str) -
             assert [line[1] + line[23] for line in picture[1:9]] == ["┌┐", *["││"] * 6, "└┘"]
 
 
+IN_PIXELS = [  # how large a terminal is, and how many lines the panel has in it: in blocks, in dots, in words
+    (185, 46, 32),
+    (260, 70, 32),
+    (184, 46, 16),
+    (185, 45, 16),
+    (121, 30, 16),
+    (120, 30, 6),
+    (121, 29, 6),
+    (80, 24, 6),
+]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("columns", "lines", "height"), IN_PIXELS)
+def test_a_large_terminal_shows_the_panels_own_pixels(language: str, columns: int, lines: int, height: int) -> None:
+    time = Time()
+    screen = terminal(-1, language=language, time=time)
+    told = Told(screen, time)
+    for word in ("", "load", "start", "tick", "9H", "cut", "2S", "TD", "4C", "confirm"):  # a last hand's notice, too
+        if word:
+            told.do(word)
+        panel = Words(language).panel(told.views[-1], CAPTION.table)
+        pixels = frame.draw(panel, idle=told.views[-1].phase is Phase.CLOSED)
+        words = [text for text, _ in pt._written(panel)]
+        drawn = {32: frame.blocks(pixels), 16: frame.dots(pixels), 6: words}[height]
+        picture = text_of(screen.picture(time(), size(columns, lines)))
+        assert len(picture) == lines
+        assert max(map(len, picture)) <= columns
+        width = len(drawn[0])
+        assert [line[2 : 2 + width] for line in picture[2 : 2 + height]] == drawn
+        assert [line[1] + line[2 + width] for line in picture[1 : height + 3]] == ["┌┐", *["││"] * height, "└┘"]
+        assert (panel.strip in picture[1]) == (height > 6 or not panel.strip)
+
+
+def test_without_utf8_the_panel_is_in_words() -> None:
+    time = Time()
+    screen = terminal(-1, pixels=False, time=time)
+    Told(screen, time).tell("load")
+    large, small = (text_of(screen.picture(time(), size(*of))) for of in ((260, 70), (80, 24)))
+    assert large[:10] == small[:10]
+
+
 def test_languages_have_the_same_labels() -> None:
     es, en = (pt.LABELS[language] for language in LANGUAGES)
     values = re.compile(r"{\w+}")
@@ -198,7 +248,8 @@ def test_a_higher_terminal_shows_more_results() -> None:
     told = Told(screen, time).tell("load")
     for suit in "SHDC" * 5:
         told.tell(f"start tick 9{suit} 2{suit} T{suit} 4{suit} confirm")
-    rounds = [[line for line in text_of(screen.picture(time(), height)) if "GANA" in line[30:]] for height in (24, 34)]
+    pictures = [text_of(screen.picture(time(), size(80, height))) for height in (24, 34)]
+    rounds = [[line for line in picture if "GANA" in line[30:]] for picture in pictures]
     assert [len(lines) for lines in rounds] == [10, 20]
     assert [lines[-1].split()[0] for lines in rounds] == ["20", "20"]
 
@@ -251,6 +302,7 @@ class Emulator:
         self.cursor, self.alternate, self.style = True, False, "0"
         self.after: list[str] = []  # on the terminal as it was
         self._left = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode  # what is read may end inside a character
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -263,7 +315,7 @@ class Emulator:
                 self._feed(data)
 
     def _feed(self, data: bytes) -> None:
-        text = self._left + data.decode(errors="surrogateescape")
+        text = self._left + self._decode(data)
         whole = max(text.rfind("\x1b"), 0) if re.search(r"\x1b[^A-Za-z]*$", text) else len(text)
         text, self._left = text[:whole], text[whole:]
         end = 0
@@ -356,11 +408,11 @@ def test_another_size_is_drawn_anew(emulator: Emulator) -> None:
 
     async def story() -> None:
         Told(screen, time).tell(PLAYED)
-        for columns, lines in ((80, 24), (120, 40), (30, 10), (80, 24)):
+        for columns, lines in ((80, 24), (120, 40), (30, 10), (130, 40), (200, 50), (80, 24)):
             emulator.resize(columns, lines)
             screen.redraw()
-            want = text_of([pt._cut(row, columns) for row in screen.picture(time(), lines)[:lines]])
-            await until(lambda want=want, size=(lines, columns): emulator.screen(*size) == want, "all anew")
+            want = text_of([pt._cut(row, columns) for row in screen.picture(time(), size(columns, lines))[:lines]])
+            await until(lambda want=want, seen=(lines, columns): emulator.screen(*seen) == want, "all anew")
 
     shown(screen, story)
 
@@ -516,3 +568,20 @@ def test_it_draws_where_it_may(emulator: Emulator, environment: dict[str, str], 
     assert may_draw(emulator.slave if tty else writer, environment) == draws
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.parametrize(
+    ("environment", "pixels"),
+    [
+        ({"LANG": "es_ES.UTF-8"}, True),
+        ({"LANG": "C.utf8"}, True),
+        ({"LANG": "es_ES.UTF-8@euro"}, True),
+        ({"LANG": "es_ES"}, False),
+        ({"LANG": "es_ES.UTF-8", "LC_ALL": "C"}, False),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, True),
+        ({"LANG": "C.UTF-8", "LC_ALL": ""}, True),
+        ({}, False),
+    ],
+)
+def test_pixels_are_for_a_locale_that_has_their_characters(environment: dict[str, str], *, pixels: bool) -> None:
+    assert has_pixels(environment) == pixels
