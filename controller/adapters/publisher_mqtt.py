@@ -15,7 +15,6 @@ import random
 import socket
 import ssl
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,15 +29,14 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from controller.core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
 from controller.ports import Message, Outbox, Submit
+from controller.reporting import Report, receipted
 
 FEED_TYPE = "application/cloudevents+json; charset=utf-8"
 LEVEL_TYPE = "application/json"
 
 WINDOW = 16  # messages without a PUBACK; two more packets stay free for state and status (mosquitto grants 20)
 OVERHEAD = 65  # bytes of a PUBLISH beside topic, type and payload: fixed header 5, lengths 4, properties 56
-ACK_MAX = 1_024  # bytes: an acknowledgement is some 130
 PACKET_MAX = 65_536  # bytes: what the broker may send us
 STEADY_S = 5.0  # a connection that held so long starts the back-off anew
 BRIEF = 3  # so many in a row that held less: perhaps two machines with one id, where the broker does not say so
@@ -133,13 +131,13 @@ class PublisherMqtt:
 
     async def run(self, outbox: Outbox, submit: Submit) -> None:
         """Publishes until cancelled; then says goodbye, within `farewell_s`."""
-        report = _Report(self.name, self.limits, outbox, submit, primary=self._primary)
+        report = Report(self.name, outbox, submit, primary=self._primary, high=self.limits.high, low=self.limits.low)
         report.backlog()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(outbox, report))
             group.create_task(self._stay_connected(outbox, report))
 
-    async def _follow(self, outbox: Outbox, report: "_Report") -> None:
+    async def _follow(self, outbox: Outbox, report: Report) -> None:
         seen = 0
         while True:
             await outbox.wait(seen)
@@ -148,7 +146,7 @@ class PublisherMqtt:
                 self._session.wire.turn()
             report.backlog()
 
-    async def _stay_connected(self, outbox: Outbox, report: "_Report") -> None:
+    async def _stay_connected(self, outbox: Outbox, report: Report) -> None:
         loop = asyncio.get_running_loop()
         first, longest = self.limits.backoff_s
         delay, brief = first, 0
@@ -165,58 +163,6 @@ class PublisherMqtt:
             again = f", again and again: {_taken_over(self.broker)}" if brief >= BRIEF else ""
             report.down(end.reason + again)
             await asyncio.sleep(max(end.rest_s, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter is no secret
-
-
-class _Report:
-    """What the table hears of this publisher. Link, receipts and backlog are the primary's alone to tell."""
-
-    def __init__(self, name: str, limits: Limits, outbox: Outbox, submit: Submit, *, primary: bool) -> None:
-        self._name, self._primary, self._limits = name, primary, limits
-        self._outbox, self._submit = outbox, submit
-        self._told: set[str] = set()  # the reasons of this outage: each is told once, however often it returns
-        self._high: bool | None = None
-        self._refused: int | None = 0  # the message the broker refuses; 0: what a run before this one saw is unknown
-
-    def up(self) -> None:
-        log.info("connected")
-        self._told.clear()
-        if self._primary:
-            self._submit(LinkChanged(time.monotonic_ns(), up=True))
-
-    def down(self, reason: str) -> None:
-        if reason in self._told:
-            return
-        log.warning("not connected: %s", reason)
-        self._told.add(reason)
-        if self._primary:
-            self._submit(LinkChanged(time.monotonic_ns(), up=False, reason=reason))
-
-    def receipt(self, seqno: int) -> None:
-        if self._primary:
-            self._submit(Receipt(time.monotonic_ns(), seqno))
-        self.backlog()
-
-    def backlog(self) -> None:
-        """Tells of a mark passed; the first call tells where the backlog stands, since a condition outlives us."""
-        depth = self._outbox.head - self._outbox.cursor(self._name)
-        high = True if depth >= self._limits.high else False if depth <= self._limits.low else self._high
-        if high is None or high == self._high:
-            return
-        self._high = high
-        if self._primary:
-            self._submit(BacklogChanged(time.monotonic_ns(), high=high, depth=depth))
-
-    def refused(self, seqno: int, text: str) -> None:
-        if seqno != self._refused:
-            log.error("%s", text)
-            self._submit(FaultSeen(time.monotonic_ns(), code="feed_refused", part="mqtt", text=text))
-        self._refused = seqno
-
-    def passed(self, seqno: int) -> None:
-        """Everything up to `seqno` was taken."""
-        if self._refused is not None and seqno >= self._refused:
-            self._refused = None
-            self._submit(FaultGone(time.monotonic_ns(), code="feed_refused", part="mqtt"))
 
 
 class _End(NamedTuple):
@@ -245,7 +191,7 @@ class _Session:
     so that everything up to `_taken()` has one.
     """
 
-    def __init__(self, owner: PublisherMqtt, outbox: Outbox, report: _Report) -> None:
+    def __init__(self, owner: PublisherMqtt, outbox: Outbox, report: Report) -> None:
         self._owner, self._outbox, self._report = owner, outbox, report
         self._broker, self._limits = owner.broker, owner.limits
         self._loop = asyncio.get_running_loop()
@@ -378,20 +324,11 @@ class _Session:
     def _on_ack(self, message: mqtt.MQTTMessage) -> None:
         """The casino server's receipt, cumulative: right in generation, number and hash, or it is nothing."""
         payload = bytes(message.payload)
-        ack = _parse_ack(payload)
-        if message.retain or ack is None:
-            log.warning("ignored a %s receipt: %r", "retained" if message.retain else "malformed", payload[:200])
+        if message.retain:
+            log.warning("ignored a retained receipt: %r", payload[:200])
             return
-        if ack.generation != self._outbox.generation:
-            log.warning("ignored a receipt for generation %r: this is %s", ack.generation, self._outbox.generation)
-            return
-        if ack.seqno <= max(self._cursor(), self._server_receipt):
-            return
-        found = self._outbox.read(ack.seqno - 1, 1)
-        if not found or (found[0].seqno, found[0].hash) != (ack.seqno, ack.hash):
-            log.warning("ignored a receipt for message %d: its hash %r is not the message's", ack.seqno, ack.hash)
-            return
-        self._server_receipt = ack.seqno
+        found = receipted(payload, self._outbox, max(self._cursor(), self._server_receipt))
+        self._server_receipt = found or self._server_receipt
 
     def _on_disconnect(self, flags: mqtt.DisconnectFlags, code: ReasonCode, said: Properties | None) -> None:
         if not flags.is_disconnect_packet_from_server:
@@ -667,26 +604,6 @@ class _Wire:
         """Closes without a DISCONNECT, where the connection still stands: the broker then publishes the will."""
         self._detach()
         _close(self._client)
-
-
-class _Ack(NamedTuple):
-    generation: str
-    seqno: int
-    hash: str
-
-
-def _parse_ack(payload: bytes) -> _Ack | None:
-    """The receipt in `payload`; None where it is none: the broker's side may send anything."""
-    if len(payload) > ACK_MAX:
-        return None
-    try:
-        told = json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(told, dict):
-        return None
-    ack = _Ack(told.get("generation", ""), told.get("seqno", 0), told.get("hash", ""))
-    return ack if isinstance(ack.generation, str) and type(ack.seqno) is int and isinstance(ack.hash, str) else None
 
 
 def _json(value: dict[str, Any]) -> bytes:

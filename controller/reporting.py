@@ -1,0 +1,115 @@
+"""What publishers owe the table: link, receipts, backlog and refusals, told once; a receipt weighed before it counts.
+
+Knows no transport. Adapters do not know each other: what two of them say in the same words is said here.
+"""
+
+import json
+import logging
+import time
+from typing import NamedTuple
+
+from .core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
+from .ports import Outbox, Submit
+
+ACK_MAX = 1_024  # bytes: a receipt is some 130
+
+log = logging.getLogger(__name__)
+
+
+class Report:
+    """What the table hears of the publisher `name`. Link, receipts and backlog are the primary's alone to tell.
+
+    `high` and `low` are the backlog's marks in messages (I34).
+    """
+
+    def __init__(self, name: str, outbox: Outbox, submit: Submit, *, primary: bool, high: int, low: int) -> None:
+        self._name, self._primary = name, primary
+        self._log = log.getChild(name)
+        self._marks = high, low
+        self._outbox, self._submit = outbox, submit
+        self._told: set[str] = set()  # the reasons of this outage: each is told once, however often it returns
+        self._high: bool | None = None
+        self._refused: int | None = 0  # the message that is refused; 0: what a run before this one saw is unknown
+
+    def up(self) -> None:
+        self._log.info("connected")
+        self._told.clear()
+        if self._primary:
+            self._submit(LinkChanged(time.monotonic_ns(), up=True))
+
+    def down(self, reason: str) -> None:
+        if reason in self._told:
+            return
+        self._log.warning("not connected: %s", reason)
+        self._told.add(reason)
+        if self._primary:
+            self._submit(LinkChanged(time.monotonic_ns(), up=False, reason=reason))
+
+    def receipt(self, seqno: int) -> None:
+        if self._primary:
+            self._submit(Receipt(time.monotonic_ns(), seqno))
+        self.backlog()
+
+    def backlog(self) -> None:
+        """Tells of a mark passed; the first call tells where the backlog stands, since a condition outlives us."""
+        depth = self._outbox.head - self._outbox.cursor(self._name)
+        most, least = self._marks
+        high = True if depth >= most else False if depth <= least else self._high
+        if high is None or high == self._high:
+            return
+        self._high = high
+        if self._primary:
+            self._submit(BacklogChanged(time.monotonic_ns(), high=high, depth=depth))
+
+    def refused(self, seqno: int, text: str) -> None:
+        if seqno != self._refused:
+            self._log.error("%s", text)
+            self._submit(FaultSeen(time.monotonic_ns(), code="feed_refused", part=self._name, text=text))
+        self._refused = seqno
+
+    def passed(self, seqno: int) -> None:
+        """Everything up to `seqno` was taken."""
+        if self._refused is not None and seqno >= self._refused:
+            self._refused = None
+            self._submit(FaultGone(time.monotonic_ns(), code="feed_refused", part=self._name))
+
+
+class _Ack(NamedTuple):
+    generation: str
+    seqno: int
+    hash: str
+
+
+def receipted(payload: bytes, outbox: Outbox, after: int) -> int | None:
+    """The number up to which the casino server has all, by its receipt; None where that is none, or not over `after`.
+
+    It is right in generation, number and hash (DESIGN 5), or it is nothing, and the log says why.
+    """
+    ack = _parse(payload)
+    if ack is None:
+        log.warning("ignored a malformed receipt: %r", payload[:200])
+        return None
+    if ack.generation != outbox.generation:
+        log.warning("ignored a receipt for generation %r: this is %s", ack.generation, outbox.generation)
+        return None
+    if ack.seqno <= after:
+        return None
+    found = outbox.read(ack.seqno - 1, 1) if ack.seqno <= outbox.head else []
+    if not found or (found[0].seqno, found[0].hash) != (ack.seqno, ack.hash):
+        log.warning("ignored a receipt for message %d: its hash %r is not the message's", ack.seqno, ack.hash)
+        return None
+    return ack.seqno
+
+
+def _parse(payload: bytes) -> _Ack | None:
+    """The receipt in `payload`; None where it is none: the casino's side may send anything."""
+    if len(payload) > ACK_MAX:
+        return None
+    try:
+        told = json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict):
+        return None
+    ack = _Ack(told.get("generation", ""), told.get("seqno", 0), told.get("hash", ""))
+    return ack if isinstance(ack.generation, str) and type(ack.seqno) is int and isinstance(ack.hash, str) else None
