@@ -157,6 +157,14 @@ def _reason(words: Words, reason: str) -> str:
         return reason
 
 
+def _part(words: Words, part: str) -> str:
+    """A part of a device by the word that is engraved on it, where it has one."""
+    try:
+        return words.word(f"part.{part}")
+    except MissingWordsError:
+        return part
+
+
 def _choices(words: Words, choices: str) -> str:
     """Each choice as it is typed, and what it does."""
     if choices == "-":
@@ -172,6 +180,7 @@ _FORMS: dict[str, Callable[[Words, str], str]] = {
     "player": _cards,
     "banker": _cards,
     "reason": _reason,
+    "part": _part,
     "choices": _choices,
 }
 

@@ -36,7 +36,7 @@ FIGURES: dict[str, tuple[int, ...]] = {
     Pattern.NO_MORE: (250, 250),  # 2 Hz (C1)
     Pattern.HELD: (1,),
     Pattern.OFFLINE: (1_000, 1_000),
-    "manual": (200, 200, 200, 1_400),  # two blinks every two seconds (I42)
+    Pattern.MANUAL: (200, 200, 200, 1_400),  # two blinks every two seconds (I42)
 }
 
 

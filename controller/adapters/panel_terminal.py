@@ -129,6 +129,9 @@ def lit(lamps: Lamps, now: int, speed: float) -> Lit:
     if lamps.pattern is Pattern.OFFLINE:
         on, change_s = _beat(now / SECOND / speed, FLASH_HZ / 4)
         return Lit(0, on, change_s)
+    if lamps.pattern is Pattern.MANUAL:
+        on, change_s = _beat(now / SECOND / speed, FLASH_HZ / 8)
+        return Lit(0, on, change_s)
     return Lit(0, lamps.pattern is Pattern.HELD)
 
 

@@ -174,6 +174,10 @@ ROWS: dict[str, Row] = {
     "disk": Row(_ROUNDS, {}, _never, waits=True),
     "feed_refused": Row(_NOTHING, {}, _never, strip=True),
     "feed_file": Row(_NOTHING, {}, _never, strip=True),
+    "lamps": Row(_NOTHING, {}, _never, strip=True),
+    "buzzer": Row(_NOTHING, {}, _never, strip=True),
+    "button": Row(_NOTHING, {}, _never, strip=True),
+    "display": Row(_NOTHING, {}, _never, strip=True),
 }
 
 _OTHER_FAULT = Row(_NOTHING, {}, _never, strip=True)  # a device that the game can do without

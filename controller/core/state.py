@@ -97,6 +97,7 @@ class Round(NamedTuple):
     slots: tuple[Slot, ...] = ()
     cards: tuple[Card, ...] = ()
     dealt_at: int | None = None
+    manual: bool = False  # a card of it was keyed in (I42)
 
 
 class Condition(NamedTuple):
@@ -455,6 +456,7 @@ def _card_dealt(state: State, fact: f.CardDealt) -> State:
         slots=(*round_.slots, fact.slot),
         cards=(*round_.cards, fact.card),
         next=fact.next,
+        manual=round_.manual or fact.read == "manual",
     )
     shoe = _fate(shoe, n, Fate.DUMMY if round_.dummy else Fate.SLOT, fact.card)
     deadlines = _without(state, Timer.GRACE, Timer.READ) if state.deadlines else ()

@@ -41,6 +41,7 @@ class Pattern(StrEnum):
     BETTING = "betting"  # the bar goes out lamp by lamp; at `closes_at` it turns to NO_MORE by itself
     NO_MORE = "no_more"  # all red, 2 Hz, until the first card
     HELD = "held"
+    MANUAL = "manual"  # a card of the round in progress was keyed in (I42)
     OFFLINE = "offline"
 
 
@@ -296,6 +297,8 @@ def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
         notices.append(Text("strip.dummy"))
     if (round_ and round_.last) or (round_ is None and _is_last_next(state)):
         notices.append(Text("strip.last"))
+    if round_ and round_.manual:
+        notices.append(Text("strip.manual"))
     if misplaced := conditions.find(state, "I21"):
         notices.append(Text(f"strip.I21.{misplaced.detail['why']}"))
     if shoe and shoe.cut_waits == shoe.out and not (shoe.cut or shoe.cut_passed):
@@ -330,6 +333,8 @@ def _lamps(state: State, top: Condition | None) -> Lamps:
         return Lamps(pattern, betting.opened_at, betting.closes_at, state.called, buzz)
     if top and top.stops is Stops.CARDS:
         return Lamps(Pattern.HELD, call=state.called)
+    if round_ and round_.manual:
+        return Lamps(Pattern.MANUAL, call=state.called)
     offline = not state.link.up and state.phase is not Phase.CLOSED
     return Lamps(Pattern.OFFLINE if offline else Pattern.OFF, call=state.called)
 

@@ -381,7 +381,7 @@ def seen(pattern: str, seconds: int = 8) -> str:
 
 
 def test_every_pattern_has_its_figure_and_no_two_look_alike() -> None:
-    assert {pattern.value for pattern in Pattern} | {"manual"} == set(FIGURES)
+    assert set(Pattern) == set(FIGURES)
     visible = {name: seen(name) for name in FIGURES if name not in (Pattern.OFF, Pattern.BETTING)}
     assert len(set(visible.values())) == len(visible) == 4
     assert all("#" in figure for figure in visible.values())
@@ -396,6 +396,7 @@ def test_every_pattern_has_its_figure_and_no_two_look_alike() -> None:
         (Pattern.HELD, [(0, True)]),
         (Pattern.OFFLINE, [(moment, moment % 2 == 0) for moment in range(7)]),
         (Pattern.NO_MORE, [(moment / 4, moment % 2 == 0) for moment in range(26)]),
+        (Pattern.MANUAL, [(at + 2 * n, at in (0, 0.4)) for n in range(4) for at in (0, 0.2, 0.4, 0.6)][:14]),
         (Pattern.OFF, []),
     ],
 )
