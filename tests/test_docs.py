@@ -217,7 +217,6 @@ VALUES = {
     "player": rf"(\d|-|({FACES})( ({FACES}))*)",
     "banker": rf"(\d|-|({FACES})( ({FACES}))*)",
     "table": "BAC-07",
-    "part": "[a-z_]+",
     "reason": r"\S+",
     "key": r"\S+",
     "least": r"[\d,.]+",
@@ -232,8 +231,12 @@ def catalogue(language: str) -> dict[str, re.Pattern[str]]:
         words = {str(entry.id): str(entry.string) for entry in read_po(file) if entry.id}
     slots = "|".join(re.escape(text) for key, text in words.items() if key.startswith("slot."))
 
+    parts = "|".join(["[a-z_]+", *(re.escape(text) for key, text in words.items() if key.startswith("part."))])
+
     def value(name: re.Match[str]) -> str:
-        return f"({slots})" if name[1] == "slot" else VALUES.get(name[1], r"\d+")
+        if name[1] in ("slot", "part"):
+            return f"({slots if name[1] == 'slot' else parts})"
+        return VALUES.get(name[1], r"\d+")
 
     return {key: re.compile(re.sub(r"\\{(\w+)\\}", value, re.escape(text))) for key, text in words.items()}
 

@@ -374,9 +374,33 @@ DESIGN 5: load fault:feed_refused:mqtt
 DESIGN 5: load fault:feed_file:file
     RONDA NUEVA / PULSE INICIO / abre apuestas
     strip: FALLO DE ARCHIVO
-DESIGN 6: load fault:lamps:lamps call
+DESIGN 2: load fault:lamps:lamps
     RONDA NUEVA / PULSE INICIO / abre apuestas
-    strip: FALLO: lamps
+    strip: FALLO: LÁMPARAS
+DESIGN 2: load start fault:buzzer:buzzer
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: FALLO: ZUMBADOR
+DESIGN 2: load fault:button:confirm
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: FALLO: CONFIRMAR
+DESIGN 2: load fault:button:start
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: FALLO: INICIO
+DESIGN 2: load fault:button:call
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: FALLO: LLAMAR
+DESIGN 2: load fault:button:key
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: FALLO: LLAVE
+DESIGN 2: load fault:display:display
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: FALLO: PANTALLA
+DESIGN 6: load fault:other:nose call
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: FALLO: nose
+I42: load start tick noread resolve:I01:manual:8H
+    BANCA 1ª / SAQUE CARTA
+    strip: MANUAL
 """
 
 

@@ -396,7 +396,7 @@ def test_every_pattern_has_its_figure_and_no_two_look_alike() -> None:
         (Pattern.HELD, [(0, True)]),
         (Pattern.OFFLINE, [(moment, moment % 2 == 0) for moment in range(7)]),
         (Pattern.NO_MORE, [(moment / 4, moment % 2 == 0) for moment in range(26)]),
-        (Pattern.MANUAL, [(at + 2 * n, at in (0, 0.4)) for n in range(4) for at in (0, 0.2, 0.4, 0.6)][:14]),
+        (Pattern.MANUAL, [(at + 2 * n, at in (0, 0.4)) for n in range(4) for at in (0, 0.2, 0.4, 0.6)][:15]),
         (Pattern.OFF, []),
     ],
 )
