@@ -9,10 +9,11 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import config, feed, keys, wiring
+from . import config, feed, keys, machine, wiring
 from .config import ConfigError
 from .control import audit, parts
 from .core import events as e
@@ -26,6 +27,7 @@ from .core.records import RecordError
 from .core.shoe import counts, shoe_of
 from .core.state import State
 from .keys import KeyFileError, TableKey
+from .link.hosts import Status
 from .ports import JournalError, Outcome, Source
 
 LINE_BYTES_MAX = 1 << 20  # of an export; the longest message has a few thousand
@@ -47,7 +49,7 @@ def _told() -> Iterator[None]:
     """The errors of the parts below, as one kind."""
     try:
         yield
-    except (ConfigError, KeyFileError, JournalError, RecordError, wiring.WiringError) as error:
+    except (ConfigError, KeyFileError, JournalError, RecordError, machine.MachineError, wiring.WiringError) as error:
         raise FailureError(str(error)) from error
 
 
@@ -60,12 +62,29 @@ def socket_path(path: Path) -> str:
         return config.load(path).control.socket
 
 
-def config_check(path: Path) -> list[dict[str, Any]]:
-    """All that is wrong with a configuration file: {file, line, column, text}; line 0 is the file as a whole."""
+def config_check(path: Path, ask: machine.Ask = machine.ask) -> dict[str, Any]:
+    """All `problems` of a configuration file, its `warnings`, and whether it is `ok`: a table runs with warnings.
+
+    Each is {file, line, column, text}; line 0 is the file as a whole. `ask` asks this machine's programs.
+    """
     problems = config.check(path, wiring.profiles_beside(path))
     if not problems:
         problems = [config.Problem(str(path), 0, 0, text) for text in wiring.unbuilt(config.load(path))]
-    return [problem._asdict() for problem in problems]
+    with _told():
+        warnings = config.warnings(path, partial(_intruders, ask=ask))
+    return {
+        "ok": not problems,
+        "problems": [problem._asdict() for problem in problems],
+        "warnings": [warning._asdict() for warning in warnings],
+    }
+
+
+def _intruders(cfg: config.Config, ask: machine.Ask) -> config.Findings:
+    """Who else speaks on the scanner's port, where it is plugged in here (bug reports 30 and 31)."""
+    if cfg.scanner.driver == "serial" and cfg.scanner.port is not None:
+        for row in machine.serial_rows(Path(cfg.scanner.port), ask=ask):
+            if row.status is not Status.OK:
+                yield ("scanner", "port"), f"{row.text}: {row.cure}"
 
 
 def config_schema() -> dict[str, Any]:

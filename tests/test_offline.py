@@ -202,12 +202,37 @@ def test_a_configuration_tells_where_things_are(tmp_path: Path) -> None:
 
 def test_a_configuration_is_checked_with_every_problem_at_once(tmp_path: Path) -> None:
     path = config(tmp_path)
-    assert offline.config_check(path) == []
+    told = offline.config_check(path)
+    assert (told["ok"], told["problems"]) == (True, [])
+    assert [warning["line"] for warning in told["warnings"]] == [5]
     path.write_text(path.read_text().replace("BAC-07", "010").replace("storage", "storrage"))
-    problems = offline.config_check(path)
-    assert [problem["line"] for problem in problems] == [2, 5]
-    assert all(set(problem) == {"file", "line", "column", "text"} for problem in problems)
+    told = offline.config_check(path)
+    assert (told["ok"], [problem["line"] for problem in told["problems"]], told["warnings"]) == (False, [2, 5], [])
+    assert all(set(problem) == {"file", "line", "column", "text"} for problem in told["problems"])
     assert offline.config_schema()["$schema"].startswith("https://json-schema.org/")
+
+
+def test_who_else_speaks_on_the_scanners_port_is_a_warning_at_its_place(tmp_path: Path) -> None:
+    """Bug reports 30 (ModemManager), 31 (login shells); a port that is not on this machine is nobody's."""
+    port = tmp_path / "ttyAMA0"
+    port.touch()
+    units = (f"serial-getty@{port}.service", "ModemManager.service")
+    answers = {
+        "systemctl": "\n".join(f"{unit} loaded active running x" for unit in units),
+        "udevadm": "ID_BUS=usb",
+    }
+    path = config(tmp_path)
+    text = path.read_text().replace("allow_volatile: true", "allow_volatile: false")
+    path.write_text(f"{text}scanner: {{driver: serial, port: {port}}}\n")
+    told = offline.config_check(path, ask=lambda command: answers[command[0]])
+    assert told["ok"]
+    login, modem = (warning["text"] for warning in sorted(told["warnings"], key=lambda each: "Modem" in each["text"]))
+    assert login.startswith(f"serial-getty@{port}.service reads {port}, which is the scanner's port")
+    assert login.endswith(f"run: sudo systemctl mask --now serial-getty@{port}.service")
+    assert modem.startswith("ModemManager runs and may type AT commands at the scanner")
+    assert {(warning["line"], warning["column"]) for warning in told["warnings"]} == {(7, 33)}
+    port.unlink()
+    assert offline.config_check(path, ask=lambda command: answers[command[0]])["warnings"] == []
 
 
 def test_keys_are_made_once_and_shown_without_their_secret(tmp_path: Path) -> None:

@@ -102,10 +102,20 @@ def verdict(told: dict[str, Any], what: str) -> str:
     return f"{what}: NOT good: {told['fault']} (good before it: {rows}{told['messages']} messages)"
 
 
-def problem(told: dict[str, Any]) -> str:
+def checked(told: dict[str, Any], file: str) -> Iterator[str]:
+    """What is wrong and what is odd in a file, in its order; then whether it is good."""
+    found = [(one, "") for one in told["problems"]] + [(one, "warning: ") for one in told["warnings"]]
+    for one, level in sorted(found, key=lambda each: (each[0]["file"], each[0]["line"], each[0]["column"])):
+        yield _problem(one, level)
+    if told["ok"]:
+        count = len(told["warnings"])
+        yield f"{file}: good" + (f", {count} warning{'s' * (count > 1)}" if count else "")
+
+
+def _problem(told: dict[str, Any], level: str) -> str:
     """As compilers write it, so that editors find the place."""
     place = f"{told['file']}:{told['line']}:{told['column']}" if told["line"] else told["file"]
-    return f"{place}: {told['text']}"
+    return f"{place}: {level}{told['text']}"
 
 
 def part(told: dict[str, Any]) -> Iterator[str]:

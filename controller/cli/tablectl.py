@@ -447,17 +447,15 @@ def journal_verify(
 
 @config_app.command("check")
 def config_check(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """Everything that is wrong with the configuration, each with its place and what to do."""
+    """Everything that is wrong with the configuration, each with its place and what to do. Warnings are no errors."""
     path = _config(context.obj)
     with _offline() as offline:
-        problems = offline.config_check(path)
+        told = offline.config_check(path)
     if as_json:
-        _print_json({"ok": not problems, "problems": problems})
+        _print_json(told)
     else:
-        _print(show.problem(problem) for problem in problems)
-        if not problems:
-            print(f"{path}: good")
-    if problems:
+        _print(show.checked(told, str(path)))
+    if not told["ok"]:
         raise typer.Exit(NO)
 
 

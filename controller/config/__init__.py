@@ -11,7 +11,7 @@ from typing import Any
 from controller.core.profile import Procedure
 
 from . import table
-from .check import validate
+from .check import Findings, validate
 from .models import Config
 from .profiles import check_returns, load_profile, parse_profile, profile_path
 from .tree import ConfigError, Problem, read_bytes, read_tree
@@ -19,6 +19,7 @@ from .tree import ConfigError, Problem, read_bytes, read_tree
 __all__ = [
     "Config",
     "ConfigError",
+    "Findings",
     "Problem",
     "check",
     "check_packages",
@@ -31,6 +32,7 @@ __all__ = [
     "procedure_of",
     "profile_path",
     "schema",
+    "warnings",
 ]
 
 
@@ -85,6 +87,19 @@ def check(path: Path, search: Path) -> list[Problem]:
     except ConfigError as error:
         return [*problems, *error.errors]
     return problems + check_returns(profile, profile_path(config.profile, search))
+
+
+def warnings(path: Path, machine: Callable[[Config], Findings]) -> list[Problem]:
+    """What stands in the file at `path`, is allowed, and is seldom meant; `machine` says more, of the machine it is on.
+
+    Empty where the file has errors: they come first.
+    """
+    try:
+        config = load(path)
+    except ConfigError:
+        return []
+    tree, _ = read_tree(read_bytes(path), str(path))
+    return sorted(tree.problem(where, text) for found in (table.warnings, machine) for where, text in found(config))
 
 
 def confighash(*paths: Path) -> str:

@@ -1,6 +1,7 @@
 """What the keys of table.yaml must be to each other and to this machine: devices, pins, codes, transports (DESIGN 8).
 
-Says nothing of whether a device is there: that is found out by opening it.
+`CHECKS` and `packages` find errors, `warnings` what is allowed and seldom meant. Says nothing of whether a device is
+there: that is found out by opening it.
 """
 
 import re
@@ -10,6 +11,8 @@ from typing import Any
 
 from controller.core.codes import Codes, CodesError
 from controller.core.profile import Opens
+from controller.link.hosts import name_warning
+from controller.link.keys import twins
 
 from .check import Check, Findings
 from .models import CodeTable, Config, Section
@@ -32,6 +35,10 @@ _PINS = {
 _SPI_PINS = {7: "CE1", 8: "CE0", 9: "MISO", 10: "MOSI", 11: "SCLK"}
 _UART = re.compile(r"/dev/(serial[01]|ttyS0|ttyAMA[0-9]+)")  # the header's own UART under its names on a Pi
 _TLS_PORT = 8883  # the registered port of MQTT over TLS
+_TWINS = (
+    " are typed with the same keys, and a lost shift makes one of them the other (bug report 34): give one of them "
+    "another code, or take a serial scanner"
+)
 
 
 def _primary(config: Config) -> Findings:
@@ -100,12 +107,17 @@ def _codes(config: Config) -> Findings:
     else:
         table = scanner.codes
     try:
-        Codes.of(table, cut=scanner.cut_code, noread=scanner.noread_code)
+        codes = Codes.of(table, cut=scanner.cut_code, noread=scanner.noread_code)
     except CodesError as error:
         for key, text in error.problems:
             group, _, code = key.partition(".")
             place = ("scanner", group) if group != "codes" else (*where, code) if code else where
             yield place, f"{code or group}: {text}"
+        return
+    if scanner.driver == "hid":
+        own = {scanner.cut_code: ("scanner", "cut_code"), scanner.noread_code: ("scanner", "noread_code")}
+        for first, second in twins(list(codes.reads)):
+            yield own.get(second, (*where, second)), f"{second} and {first}{_TWINS}"
 
 
 def _ports(config: Config) -> Findings:
@@ -186,6 +198,29 @@ SOUND: dict[str, Any] = {
     "profile": "x",
     "casino": {"primary": "file", "file": {"path": "/x"}},
 }
+
+
+def warnings(config: Config) -> Findings:
+    """What a table can run with and nobody should: each with what to do."""
+    scanner, mqtt = config.scanner, config.casino.mqtt
+    if scanner.driver != "none":
+        if scanner.port is not None and (text := name_warning(scanner.driver, scanner.port)):
+            yield ("scanner", "port"), text
+        if scanner.repeat_ms:
+            text = (
+                f"equal cards in a row are legal, and two scanned within {scanner.repeat_ms} ms count as one: write 0"
+            )
+            yield ("scanner", "repeat_ms"), f"{text}, unless the scanner repeats a label while it sees it"
+    groups = ("lamps", "buzzer", "buttons")
+    if config.gpio.pin_factory == "mock" and any(getattr(config, group).driver == "gpio" for group in groups):
+        yield ("gpio", "pin_factory"), "mock pins lead nowhere: no lamp burns and no button is heard; write gpiod"
+    if mqtt is not None and mqtt.username is not None and mqtt.tls is None:
+        yield ("casino", "mqtt", "username"), "without tls the password crosses the network in clear: add tls: {ca: …}"
+    if config.storage.allow_volatile:
+        yield (
+            ("storage", "allow_volatile"),
+            "a journal in memory is gone with the power: write false; true is for tests",
+        )
 
 
 def is_installed(module: str) -> bool:

@@ -369,9 +369,10 @@ def test_journal_verify_of_a_file(kept: Path) -> None:
 
 
 def test_config_check_and_schema(config: Path) -> None:
+    config.write_text(config.read_text().replace("allow_volatile: true", "allow_volatile: false"))
     ran = run("--config", config, "config", "check")
     assert (ran.code, ran.out) == (DONE, f"{config}: good\n")
-    assert run("--config", config, "config", "check", "--json").json == {"ok": True, "problems": []}
+    assert run("--config", config, "config", "check", "--json").json == {"ok": True, "problems": [], "warnings": []}
     config.write_text(config.read_text().replace("BAC-07", "no").replace("storage", "storrage"))
     ran = run("--config", config, "config", "check")
     assert ran.code == NO
@@ -380,6 +381,19 @@ def test_config_check_and_schema(config: Path) -> None:
     assert [problem["line"] for problem in problems] == [2, 5]
     assert run("config", "schema").json == run("config", "schema", "--json").json
     assert run("--config", config.parent / "absent", "config", "check").code == NO
+
+
+def test_config_check_warns_and_says_yes(config: Path) -> None:
+    ran = run("--config", config, "config", "check")
+    volatile, good = ran.out.splitlines()
+    assert ran.code == DONE
+    assert volatile.startswith(f"{config}:5:") and ": warning: a journal in memory" in volatile
+    assert good == f"{config}: good, 1 warning"
+    with config.open("a") as file:
+        file.write("scanner: {driver: serial, port: /dev/ttyUSB77}\n")
+    assert run("--config", config, "config", "check").out.splitlines()[-1] == f"{config}: good, 2 warnings"
+    told_ = run("--config", config, "config", "check", "--json")
+    assert (told_.code, told_.json["ok"], len(told_.json["warnings"])) == (DONE, True, 2)
 
 
 def test_keys(config: Path, tmp_path: Path) -> None:

@@ -256,6 +256,10 @@ scanner: {cut_code: X, noread_code: ▸X}
 scanner: {cut_code: ▸8H}
 ! cut_code: '8H' is already the code of the card 8H
 
+scanner: {driver: hid, port: /dev/input/by-id/usb-x-event-kbd, cut_code: ▸8h, noread_code: ▸"*H"}
+! 8h and 8H are typed with the same keys
+! *H and 8H are typed with the same keys
+
 scanner: {codes: {▸table: {X: ▸1H}}}
 ! codes: no code for AS 2S
 ! X: '1H' is no card: write rank A 2-9 T J Q K
@@ -314,12 +318,75 @@ casino: {primary: mqtt, mqtt: {host: "fe80::1", port: 1883}}
 casino: {primary: mqtt, mqtt: {host: b, tls: {ca: /a, cert: /c, key: /k}, username: u, password_file: /p}}
 
 profile: /etc/house/mine.yaml
+
+scanner: {driver: serial, port: /dev/serial/by-id/usb-x, cut_code: 8h}
 """
 
 
 @pytest.mark.parametrize("case", list(cases(AGREE, TABLE)), ids=lambda case: case.text.split("\n")[0])
 def test_keys_that_agree(case: Case) -> None:
     assert errors(config.parse, case.text) == []
+
+
+WARNED = """
+scanner: {driver: serial, port: ▸/dev/ttyUSB0}
+! /dev/ttyUSB0 is a number that changes at a boot or a replug
+
+scanner: {driver: hid, port: ▸/dev/input/event3}
+! /dev/input/event3 is a number that changes at a boot or a replug, and may then be the technician's keyboard
+
+scanner: {driver: hid, port: ▸/dev/serial/by-id/usb-x}
+! /dev/serial/by-id/usb-x is a serial line, not a keyboard: write driver: serial
+
+scanner: {driver: none, port: /dev/ttyUSB0, repeat_ms: 300}
+
+scanner: {driver: serial, port: /dev/serial/by-id/usb-x, repeat_ms: ▸300}
+! equal cards in a row are legal, and two scanned within 300 ms count as one
+
+gpio: {pin_factory: ▸mock}
+buzzer: {driver: gpio, pin: 12}
+! mock pins lead nowhere
+
+gpio: {pin_factory: mock}
+
+casino: {primary: mqtt, mqtt: {host: b, port: 1883, username: ▸u}}
+! without tls the password crosses the network in clear
+
+casino: {primary: mqtt, mqtt: {host: b, tls: {ca: /a}, username: u}}
+
+storage: {allow_volatile: ▸true}
+scanner: {driver: serial, port: ▸/dev/ttyACM1}
+! a journal in memory is gone with the power
+! /dev/ttyACM1 is a number
+"""
+
+
+def _nothing_more(loaded_: config.Config) -> config.Findings:
+    yield from ()
+
+
+@pytest.mark.parametrize("case", list(cases(WARNED, TABLE)), ids=lambda case: case.text.split("\n")[0])
+def test_what_is_allowed_and_seldom_meant(case: Case, tmp_path: Path) -> None:
+    """It is no error; bug reports 28 (names), 66."""
+    path = tmp_path / "file.yaml"
+    path.write_text(case.text, encoding="utf-8")
+    assert errors(config.parse, case.text) == []
+    found = [str(each).removeprefix(f"{path}:") for each in config.warnings(path, _nothing_more)]
+    check(found, case.expected)
+
+
+def test_a_file_with_errors_has_no_warnings(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    assert config.warnings(path, _nothing_more) == []
+    path.write_text("storage: {allow_volatile: true}\n", encoding="utf-8")
+    assert config.warnings(path, _nothing_more) == []
+
+
+def test_the_machine_warns_at_a_keys_own_place(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(whole("scanner: {driver: serial, port: /dev/serial0}", TABLE), encoding="utf-8")
+    found = config.warnings(path, lambda loaded_: iter([(("scanner", "port"), f"{loaded_.scanner.port} is busy")]))
+    assert [str(each) for each in found] == [f"{path}:1:33: /dev/serial0 is busy"]
 
 
 # As the page prints it, its `…` filled in where a value must be one.

@@ -1,0 +1,46 @@
+"""What this machine says of itself: who else speaks on a serial port. Reads and asks, changes nothing.
+
+The texts come from here, what they mean from `link/hosts.py`.
+"""
+
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .link import hosts
+
+Ask = Callable[[Sequence[str]], str]
+"""Runs a program and gives what it prints; empty where this machine has no such program or it has no answer."""
+
+CMDLINE = Path("/proc/cmdline")
+ANSWER_S = 10.0  # systemd and udev answer in milliseconds
+
+
+class MachineError(Exception):
+    """This machine does not answer. The text says what to do."""
+
+
+def ask(command: Sequence[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=False).stdout  # noqa: S603
+    except FileNotFoundError:  # no systemd and no udev: then none of their services is in the way either
+        return ""
+    except subprocess.TimeoutExpired:
+        text = f"{command[0]} gives no answer within {ANSWER_S:g} s: try again, or start the machine anew"
+        raise MachineError(text) from None
+
+
+def serial_rows(port: Path, *, ask: Ask = ask, cmdline: Path = CMDLINE) -> list[hosts.Row]:
+    """Who else speaks on this port: kernel, login shells, ModemManager, brltty. Empty where there is no such port.
+
+    MachineError.
+    """
+    if not port.exists():
+        return []
+    names = {str(port), str(port.resolve())}
+    return hosts.serial_rows(
+        names,
+        cmdline=cmdline.read_text(encoding="ascii"),
+        listing=ask(("systemctl", "list-units", "--all", "--plain", "--no-legend")),
+        properties=ask(("udevadm", "info", "--query=property", f"--name={port}")),
+    )
