@@ -27,7 +27,7 @@ PART = "scanner"
 LINE_MAX = 128  # bytes: more than any code of ours, so that a foreign label is told whole (I06)
 SETTLE_S = 0.05  # six characters at 1200 baud, three packets of a USB device that is asked each 16 ms
 SETTLE_TRIES = 20  # a second: what never pauses is no scanner, or none that we understand
-NOISE_LOG_S = 10.0  # the noise of so long is one line in the log
+NOISE_LOG_NS = 10_000_000_000  # the noise of so long is one line in the log
 HEARD_MAX = 8  # lines that `diag` shows
 STRANGE = "sends nothing that is a code: check that it is the scanner, how the scanner is set up, and scanner.codes"
 
@@ -79,7 +79,8 @@ class Reading:
     fault I40 until it is read again, or sends one; `advice` says what to do of any of `trouble`, after the port's name.
     `retry_s` is the first and the longest wait between two attempts to open it. `opened` is set while the device is
     read: what was sent before is not taken. `tried` is set once the first attempt is over, whatever its end.
-    `in_clear` says whether no card can be in play now, so that `diag` may tell what a line says.
+    `in_clear` says whether no card can be in play now, so that `diag` may tell what a line says. `now` is
+    CLOCK_MONOTONIC, ns.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Reading:
         idle_ms: int,
         retry_s: tuple[float, float],
         in_clear: Callable[[], bool] = never,
+        now: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.lines = Lines(LINE_MAX, idle_ms * 1_000_000)
         self.scans = Scans(codes, repeat_ms)
@@ -108,13 +110,14 @@ class Reading:
         self._codes = codes
         self._retry_s = retry_s
         self._in_clear = in_clear
+        self._now = now
         self._heard: deque[Heard] = deque(maxlen=HEARD_MAX)
         self._fault: str | None = None  # the text of the fault that stands; None: what a run before this one saw
         self._timer: asyncio.TimerHandle | None = None  # set while half a line waits
         self._dropped = 0  # `lines.dropped` at the last line
         self._doubted = 0  # `lines.dropped` when it last counted for doubt
         self._logged = 0  # `lines.dropped` at the last word about it in the log
-        self._logged_at = -NOISE_LOG_S
+        self._logged_at = -NOISE_LOG_NS
 
     def diag(self) -> dict[str, Any]:
         """For people: `port` `open` `fault`, `counted` since the start, and the `last` lines {kind, text}, newest last.
@@ -135,7 +138,7 @@ class Reading:
     async def run(self, submit: Submit) -> None:
         wait, longest = self._retry_s
         while True:
-            began = time.monotonic()
+            began = self._now()
             try:
                 device = self._connect()
             except self._trouble as error:
@@ -143,7 +146,7 @@ class Reading:
             else:
                 await self._read(device, submit)
             # A device that comes and goes is not opened more often than one that is not there.
-            if time.monotonic() - began > longest:
+            if self._now() - began > longest * 1e9:
                 wait = self._retry_s[0]
             await asyncio.sleep(wait)
             wait = min(2 * wait, longest)
@@ -160,7 +163,7 @@ class Reading:
             loop.add_reader(device.fd, self._readable, device, submit, over)
             self._await_rest(submit)
             self.opened.set()
-            self._found(submit, time.monotonic_ns())
+            self._found(submit, self._now())
             lost = await over
         finally:
             self._close(device)
@@ -183,7 +186,7 @@ class Reading:
         if came:
             log.warning("%s: %d bytes that came as it opened are not taken", self._name, came)
         underway = device.begin()
-        self.lines.restart(time.monotonic_ns(), midline=waiting > 0 or underway)
+        self.lines.restart(self._now(), midline=waiting > 0 or underway)
         self._doubted = self.lines.dropped
         self.doubt.restart()
 
@@ -192,7 +195,7 @@ class Reading:
 
         What ends `over` wakes `_read`, which closes the device in the next turn: a lost device is readable without end.
         """
-        now = time.monotonic_ns()
+        now = self._now()
         if over.done():
             return
         try:
@@ -236,7 +239,7 @@ class Reading:
         if due is None:
             self._stop_timer()
         elif self._timer is None:
-            wait = max(0, due - time.monotonic_ns()) / 1e9
+            wait = max(0, due - self._now()) / 1e9
             self._timer = asyncio.get_running_loop().call_later(wait, self._silent, submit)
         if self.lines.dropped != self._logged:
             self._log_noise()
@@ -244,11 +247,11 @@ class Reading:
             self.doubt.hear(known=False)
         self._doubted = self.lines.dropped
         if self.doubt.strange:
-            self._fail(submit, time.monotonic_ns(), f"{self._name} {STRANGE}")
+            self._fail(submit, self._now(), f"{self._name} {STRANGE}")
 
     def _silent(self, submit: Submit) -> None:
         self._timer = None
-        self.lines.idle(time.monotonic_ns())
+        self.lines.idle(self._now())
         self._await_rest(submit)
 
     def _stop_timer(self) -> None:
@@ -257,8 +260,8 @@ class Reading:
             self._timer = None
 
     def _log_noise(self) -> None:
-        now = time.monotonic()
-        if now - self._logged_at < NOISE_LOG_S:
+        now = self._now()
+        if now - self._logged_at < NOISE_LOG_NS:
             return
         pieces = self.lines.dropped - self._logged
         log.warning("%s: %d pieces of noise: check the scanner's cable and settings", self._name, pieces)
@@ -279,7 +282,7 @@ class Reading:
         self.tried.set()
 
     def _lost(self, submit: Submit, error: Exception) -> None:
-        self._fail(submit, time.monotonic_ns(), f"{self._name} {self._advice(error)}")
+        self._fail(submit, self._now(), f"{self._name} {self._advice(error)}")
 
     def _fail(self, submit: Submit, at: int, text: str) -> None:
         if text != self._fault:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from controller.core.events import Elapsed
@@ -14,8 +15,9 @@ SYNC_LOOK_NS = 5_000_000_000
 class SystemClock:
     """`ports.Clock` over the machine's own clocks, and the Source of `Elapsed`."""
 
-    def __init__(self, mark: Path = SYNC_MARK) -> None:
-        """`mark` is the file whose existence says that the wall clock is synchronised."""
+    def __init__(self, mark: Path = SYNC_MARK, now: Callable[[], int] = time.monotonic_ns) -> None:
+        """`mark` is the file whose existence says that the wall clock is synchronised; `now` is CLOCK_MONOTONIC, ns."""
+        self.now = now
         self._mark = mark
         self._looked = -SYNC_LOOK_NS
         self._synchronised = False
@@ -23,11 +25,8 @@ class SystemClock:
         self._submit: Submit | None = None
         self._alarm: asyncio.TimerHandle | None = None
 
-    def now(self) -> int:
-        return time.monotonic_ns()
-
     def wall(self, at: int) -> tuple[int, bool]:
-        now = time.monotonic_ns()
+        now = self.now()
         if now - self._looked >= SYNC_LOOK_NS:
             self._looked, self._synchronised = now, self._mark.exists()
         return time.time_ns() - (now - at), self._synchronised
@@ -51,13 +50,13 @@ class SystemClock:
             self._alarm.cancel()
             self._alarm = None
         if self._at is not None and self._submit is not None:
-            delay = max(0, self._at - time.monotonic_ns()) / 1e9
+            delay = max(0, self._at - self.now()) / 1e9
             self._alarm = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _ring(self) -> None:
         """The loop's own clock is coarser than the deadline: an alarm that comes too soon is set again."""
         self._alarm = None
-        now = time.monotonic_ns()
+        now = self.now()
         if self._submit is None or self._at is None:
             return
         if now < self._at:

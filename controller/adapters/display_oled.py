@@ -281,7 +281,8 @@ class DisplayOled:
     """Panel and Source: shows views in a thread of its own while `run` runs, and reports its panel's loss and return.
 
     `retry_s` is the first and the longest wait between two attempts at a panel that does not answer. After an error the
-    panel is written anew at once, and only if that fails too it is a fault; `errors` counts them all.
+    panel is written anew at once, and only if that fails too it is a fault; `errors` counts them all. `now` is the
+    CLOCK_MONOTONIC, ns, by which faults are told.
     """
 
     def __init__(
@@ -293,10 +294,12 @@ class DisplayOled:
         refresh_s: float = REFRESH_S,
         retry_s: tuple[float, float] = (0.5, 5.0),
         stop_s: float = STOP_S,
+        now: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.errors = 0
         self._oled, self._words, self._table = oled, words, table
         self._refresh_s, self._retry_s, self._stop_s = refresh_s, retry_s, stop_s
+        self._now = now
         self._view: View | None = None  # the newest; the thread takes it when it can
         self._drawn: View | None = None  # what `_frame` shows
         self._frame = bytes(frame.WIDTH * frame.PAGES)
@@ -410,7 +413,7 @@ class DisplayOled:
         if self._failures or self._fault is None:
             self._written_at = time.monotonic()
         if self._fault != "":  # at first too: a fault of the run before may still stand
-            tell(FaultGone(time.monotonic_ns(), CODE, PART))
+            tell(FaultGone(self._now(), CODE, PART))
         if self._fault:
             log.warning("display %s shows again", self._oled.place)
         self._failures, self._fault = 0, ""
@@ -424,7 +427,7 @@ class DisplayOled:
             if text != self._fault:
                 log.warning("%s", text)
             if not self._fault:
-                tell(FaultSeen(time.monotonic_ns(), CODE, PART, text))
+                tell(FaultSeen(self._now(), CODE, PART, text))
             self._fault = text
         elif time.monotonic() - self._logged_at >= LOG_S:
             log.warning("display %s: error %d of this run, written anew: %s", self._oled.place, self.errors, error)

@@ -32,15 +32,23 @@ log = logging.getLogger(__name__)
 class PublisherFile:
     """`path` may be moved away while we run (the next batch makes a new file). `retry_s` is the rest after a fault.
 
-    `high` and `low` are the backlog's marks in messages (I34).
+    `high` and `low` are the backlog's marks in messages (I34); `now` is CLOCK_MONOTONIC, ns.
     """
 
     name = "file"
 
     def __init__(
-        self, path: str | Path, *, primary: bool, retry_s: float = 5.0, high: int = 5_000, low: int = 4_000
+        self,
+        path: str | Path,
+        *,
+        primary: bool,
+        retry_s: float = 5.0,
+        high: int = 5_000,
+        low: int = 4_000,
+        now: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._path = Path(path)
+        self._now = now
         self._primary, self._retry_s, self._high, self._low = primary, retry_s, high, low
         self._fault: str | None = ""  # its text; None: all is well; "": what a run before this one saw is unknown
         self._backlog: bool | None = None
@@ -104,7 +112,7 @@ class PublisherFile:
         if seqno > outbox.cursor(self.name):
             outbox.advance(self.name, seqno)
             if self._primary:
-                submit(Receipt(time.monotonic_ns(), seqno))
+                submit(Receipt(self._now(), seqno))
         self._tell_backlog(outbox, submit)
 
     def _tell_backlog(self, outbox: Outbox, submit: Submit) -> None:
@@ -112,24 +120,24 @@ class PublisherFile:
         depth = outbox.head - outbox.cursor(self.name)
         high = True if depth >= self._high else False if depth <= self._low else self._backlog
         if self._primary and high is not None and high != self._backlog:
-            submit(BacklogChanged(time.monotonic_ns(), high=high, depth=depth))
+            submit(BacklogChanged(self._now(), high=high, depth=depth))
         self._backlog = high
 
     def _works(self, outbox: Outbox, submit: Submit) -> None:
         if self._fault is None:
             return
         self._fault = None
-        submit(FaultGone(time.monotonic_ns(), code="feed_file", part="file"))
+        submit(FaultGone(self._now(), code="feed_file", part="file"))
         if self._primary:
-            submit(LinkChanged(time.monotonic_ns(), up=True))
+            submit(LinkChanged(self._now(), up=True))
 
     def _failed(self, why: str, outbox: Outbox, submit: Submit) -> None:
         if why != self._fault:
             log.error("%s", why)
             self._fault = why
-            submit(FaultSeen(time.monotonic_ns(), code="feed_file", part="file", text=why))
+            submit(FaultSeen(self._now(), code="feed_file", part="file", text=why))
             if self._primary:
-                submit(LinkChanged(time.monotonic_ns(), up=False, reason=why))
+                submit(LinkChanged(self._now(), up=False, reason=why))
         self._tell_backlog(outbox, submit)
 
 

@@ -172,6 +172,7 @@ class ScannerHid:
         idle_ms: int = 200,
         retry_s: tuple[float, float] = (0.2, 2.0),
         in_clear: Callable[[], bool] = never,
+        now: Callable[[], int] = time.monotonic_ns,
         kernel: Kernel = Kernel(),  # noqa: B008 - a tuple of functions, the same for all
     ) -> None:
         self._reading = Reading(
@@ -184,6 +185,7 @@ class ScannerHid:
             idle_ms=idle_ms,
             retry_s=retry_s,
             in_clear=in_clear,
+            now=now,
         )
         self.lines, self.scans = self._reading.lines, self._reading.scans
         self.opened, self.tried = self._reading.opened, self._reading.tried

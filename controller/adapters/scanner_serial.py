@@ -1,5 +1,6 @@
 """A card scanner on a serial line: `Tty` opens it, `Reading` makes lines and events of its bytes."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,6 +39,7 @@ class ScannerSerial:
         idle_ms: int = 200,
         retry_s: tuple[float, float] = (0.2, 2.0),
         in_clear: Callable[[], bool] = never,
+        now: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._reading = Reading(
             port=port,
@@ -49,6 +51,7 @@ class ScannerSerial:
             idle_ms=idle_ms,
             retry_s=retry_s,
             in_clear=in_clear,
+            now=now,
         )
         self.lines, self.scans = self._reading.lines, self._reading.scans
         self.opened, self.tried = self._reading.opened, self._reading.tried
