@@ -10,12 +10,12 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from urllib.parse import urlsplit
 
 from . import __version__, config, feed, keys
@@ -26,9 +26,9 @@ from .adapters.journal_sqlite import JournalSqlite
 from .adapters.keyboard import Keyboard
 from .adapters.publisher_file import PublisherFile
 from .adapters.publisher_mqtt import PublisherMqtt
-from .adapters.scanner_hid import ScannerHid
+from .adapters.scanner_hid import Kernel, ScannerHid
 from .adapters.scanner_serial import ScannerSerial
-from .config.models import Config, Mqtt
+from .config.models import Config, Display, Mqtt
 from .control import audit, parts, recall
 from .control.parts import Part
 from .control.server import ControlServer, Desk
@@ -39,8 +39,13 @@ from .core.profile import Opens, Procedure, Profile
 from .core.records import RecordError
 from .core.state import LEADS_TO, Condition, State
 from .core.view import view
+from .link.movements import Line
 from .panel import LanguageError, Words
 from .ports import Journal, JournalError, Panel, Publisher, Source
+
+if TYPE_CHECKING:
+    from .adapters.display_oled import Place
+    from .adapters.edges_gpio import EdgesGpio
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +66,44 @@ class WiringError(Exception):
     """A table that cannot be built from its configuration. The text says what to change."""
 
 
+class Ground:
+    """What a table stands on: this machine. A test lays ground of its own under the same wiring.
+
+    `kernel` is asked for keyboards.
+    """
+
+    kernel = Kernel()
+
+    def now(self) -> int:
+        """CLOCK_MONOTONIC, ns."""
+        return time.monotonic_ns()
+
+    def pins(self, name: str) -> Any:  # noqa: ANN401 - gpiozero has no types
+        """The pin factory of that name; PinsError."""
+        from .adapters.pins_gpiod import factory  # late, as all below: slow to load, and not every table needs it
+
+        return factory(name)
+
+    def sensors(self, lines: Mapping[Line, int]) -> "EdgesGpio":
+        from .adapters.edges_gpio import EdgesGpio
+
+        return EdgesGpio(lines=lines, now=self.now)
+
+    def panel(self, display: Display) -> "Place":
+        from .adapters.display_oled import I2c
+
+        return I2c(display.bus, display.address)
+
+
+class _Reads(TypedDict):
+    """What both scanners are given alike."""
+
+    codes: Codes
+    repeat_ms: int
+    in_clear: Callable[[], bool]
+    now: Callable[[], int]
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the table plays by, and the hash of the files that say so."""
@@ -74,10 +117,10 @@ class Rules:
 class Devices:
     """The devices of a table: each a source, those that show a panel too, and what `diag` has of them, by name.
 
-    `now`: monotonic ns. `in_clear`: whether no card can be in play, so that `diag` may tell what a scanner reads.
+    `in_clear`: whether no card can be in play, so that `diag` may tell what a scanner reads.
     """
 
-    now: Callable[[], int]
+    ground: Ground
     in_clear: Callable[[], bool]
     sources: list[Source] = field(default_factory=list)
     panels: list[Panel] = field(default_factory=list)
@@ -158,9 +201,12 @@ def changed(state: State, rules: Rules) -> tuple[str, ...]:
     return tuple(names)
 
 
-def build(path: Path) -> tuple[Table, ControlServer]:
-    """The table of a configuration file. ConfigError, KeyFileError or WiringError say what to do."""
-    cfg = _buildable(path)
+def build(path: Path, ground: Ground | None = None) -> tuple[Table, ControlServer]:
+    """The table of a configuration file, on this machine where no `ground` is given.
+
+    ConfigError, KeyFileError or WiringError say what to do.
+    """
+    cfg, ground = _buildable(path), ground or Ground()
     search = profiles_beside(path)
     profile = config.load_profile(cfg.profile, search)
     rules = Rules(config.procedure_of(cfg), profile, config.confighash(path, config.profile_path(cfg.profile, search)))
@@ -171,9 +217,9 @@ def build(path: Path) -> tuple[Table, ControlServer]:
         public_key=key.public,
         rules=rules,
         journal=JournalSqlite(folder, allow_volatile=cfg.storage.allow_volatile),
-        clock=SystemClock(),
+        clock=SystemClock(now=ground.now),
     )
-    made = devices(cfg, table.clock.now, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
+    made = devices(cfg, ground, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
     table.sources, table.panels, table.parts = [table.clock, *made.sources], made.panels, made.parts
     table.publishers = _publishers(cfg, table)
     return table, control_of(table, cfg)
@@ -232,10 +278,10 @@ def unbuilt(cfg: Config) -> list[str]:
 
 
 def devices(
-    cfg: Config, now: Callable[[], int], in_clear: Callable[[], bool], only: frozenset[str] = frozenset(parts.PARTS)
+    cfg: Config, ground: Ground, in_clear: Callable[[], bool], only: frozenset[str] = frozenset(parts.PARTS)
 ) -> Devices:
     """The devices that the configuration names, of the parts in `only`. WiringError where one cannot be."""
-    made = Devices(now, in_clear)
+    made = Devices(ground, in_clear)
     _wire_scanner(cfg, made, only)
     _wire_shoe(cfg, made, only)
     _wire_pins(cfg, made, only)
@@ -248,14 +294,12 @@ def _wire_scanner(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     if keys_.driver == "none" or "scanner" not in only:
         return
     assert keys_.port is not None, "the configuration requires a port for this driver"
-    codes, clear = codes_of(cfg), made.in_clear
     scanner: ScannerHid | ScannerSerial
+    reads = _Reads(codes=codes_of(cfg), repeat_ms=keys_.repeat_ms, in_clear=made.in_clear, now=made.ground.now)
     if keys_.driver == "hid":
-        scanner = ScannerHid(port=keys_.port, codes=codes, repeat_ms=keys_.repeat_ms, in_clear=clear)
+        scanner = ScannerHid(port=keys_.port, kernel=made.ground.kernel, **reads)
     else:
-        scanner = ScannerSerial(
-            port=keys_.port, baud=keys_.baud, codes=codes, repeat_ms=keys_.repeat_ms, in_clear=clear
-        )
+        scanner = ScannerSerial(port=keys_.port, baud=keys_.baud, **reads)
     made.sources.append(scanner)
     made.parts["scanner"] = Part(keys_.driver, scanner.diag)
 
@@ -264,11 +308,8 @@ def _wire_shoe(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     """The shoe's sensors, straight on the kernel's chip; only those that are named are fitted."""
     if cfg.shoe.driver != "gpio" or "shoe" not in only:
         return
-    from .adapters.edges_gpio import EdgesGpio  # late: not every table has pins
-    from .link.movements import Line
-
     fitted = {line: pin for line in Line if (pin := getattr(cfg.shoe, line.value)) is not None}
-    sensors = EdgesGpio(lines=fitted, now=made.now)
+    sensors = made.ground.sensors(fitted)
     made.sources.append(sensors)
     made.parts["shoe"] = Part("gpio", sensors.diag)
 
@@ -282,10 +323,10 @@ def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
         return
     from .adapters.buttons_gpio import ButtonsGpio  # late: slow to load, and not every table has pins
     from .adapters.lamps_gpio import LampsGpio
-    from .adapters.pins_gpiod import PinsError, factory
+    from .adapters.pins_gpiod import PinsError
 
     try:
-        pins = factory(cfg.gpio.pin_factory)
+        pins = made.ground.pins(cfg.gpio.pin_factory)
     except PinsError as error:
         raise WiringError(f"gpio.pin_factory: {error}") from error
     if wired & {"lamps", "buzzer"}:
@@ -297,7 +338,7 @@ def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
             red=lamps.red if lit else None,
             call=lamps.call if lit else None,
             buzzer=buzzer.pin if "buzzer" in wired else None,
-            now=made.now,
+            now=made.ground.now,
         )
         made.panels.append(shown)
         made.sources.append(shown)
@@ -305,7 +346,7 @@ def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
             made.parts[part] = Part("gpio", partial(shown.diag, part), partial(shown.test, part))
     if "buttons" in wired:
         pressed = ButtonsGpio(
-            pins, start=buttons.start, confirm=buttons.confirm, call=buttons.call, key=buttons.key, now=made.now
+            pins, start=buttons.start, confirm=buttons.confirm, call=buttons.call, key=buttons.key, now=made.ground.now
         )
         made.sources.append(pressed)
         made.parts["buttons"] = Part("gpio", pressed.diag)
@@ -315,10 +356,10 @@ def _wire_display(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     display = cfg.display
     if display.driver == "none" or "display" not in only:
         return
-    from .adapters.display_oled import DisplayOled, I2c, Oled  # late: slow to load
+    from .adapters.display_oled import DisplayOled, Oled  # late: slow to load
 
-    oled = Oled(display.driver, I2c(display.bus, display.address), upside_down=display.rotate == 2)
-    panel = DisplayOled(oled, Words(cfg.table.language), cfg.table.id)
+    oled = Oled(display.driver, made.ground.panel(display), upside_down=display.rotate == 2)
+    panel = DisplayOled(oled, Words(cfg.table.language), cfg.table.id, now=made.ground.now)
     made.panels.append(panel)
     made.sources.append(panel)
     made.parts["display"] = Part(display.driver, panel.diag, panel.test)
@@ -343,7 +384,7 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
         )
         publishers.append(mqtt)
     if casino.file is not None:
-        publishers.append(PublisherFile(casino.file.path, primary=casino.primary == "file"))
+        publishers.append(PublisherFile(casino.file.path, primary=casino.primary == "file", now=table.clock.now))
     return publishers
 
 
@@ -586,7 +627,7 @@ def bench(path: Path, part: str) -> Iterator[Bench]:
         raise WiringError(f"{folder}: it cannot be taken: {error.strerror}: {user}") from error
     try:
         clear = is_closed(journal_file(cfg))
-        made = devices(cfg, time.monotonic_ns, lambda: clear, frozenset({part}))
+        made = devices(cfg, Ground(), lambda: clear, frozenset({part}))
         for panel in made.panels:
             panel.show(view(State()))
         yield Bench(made, Words(cfg.table.language))
