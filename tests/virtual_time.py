@@ -1,17 +1,20 @@
 """An event loop whose time passes at once: when all wait, its clock goes on to the next timer.
 
-`run(main)` gives a coroutine its own such loop; `now` is its clock in ns; `wakes` counts how often it waited.
+`run(main)` gives a coroutine its own such loop; `now` is its clock in ns; `wakes` counts how often it waited. While
+`held` says so, threads and the kernel are at work in no time: the clock stands still until they are done.
 """
 
 import asyncio
 import math
 import selectors
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 START_NS = 1_000_000_000_000
+HELD_S = 0.0005  # how soon it is looked whether those at work are done
 IDLE_S = 30.0  # how long real time may pass while nothing is due: reached only by a test that waits for nothing
 
 
@@ -22,11 +25,18 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self.ns = START_NS
         self.wakes = 0
+        self.held: Callable[[], bool] = lambda: False
+        self._held_since: float | None = None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
+        if self.held():
+            self._held_since = self._held_since or time.monotonic()
+            assert time.monotonic() - self._held_since < IDLE_S, "what the clock waits for does not happen"
+            return super().select(HELD_S)
+        self._held_since = None
         self.wakes += 1
         if timeout is None:
             ready = super().select(IDLE_S)
