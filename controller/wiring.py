@@ -33,7 +33,7 @@ from .control import audit, parts, recall
 from .control.parts import Part
 from .control.server import ControlServer, Desk
 from .core.codes import Codes
-from .core.events import Configured, FaultGone, JournalMade, Restarted
+from .core.events import Configured, FaultGone, JournalMade, KeyTurned, Restarted
 from .core.facts import Phase, TableClosed
 from .core.profile import Opens, Procedure, Profile
 from .core.records import RecordError
@@ -163,6 +163,8 @@ class Table:
         boot = BOOT_ID.read_text(encoding="ascii").strip()
         begun.append(submit(Restarted(now(), boot, __version__, self.rules.hash)))
         begun += [submit(FaultGone(now(), c.code, c.part)) for c in self._orphans()]
+        if "buttons" not in self.parts:
+            begun.append(submit(KeyTurned(now(), turned=False)))
         rules = self.rules
         changes = changed(self.loop.state, rules)
         begun.append(submit(Configured(now(), rules.hash, changes, rules.procedure, rules.profile)))

@@ -66,6 +66,7 @@ WORDS: dict[str, Maker] = (
         "sighted": lambda t, _: e.CutCardWaiting(t.now),
         "opened": lambda t, _: e.LidChanged(t.now, is_open=True),
         "shut": lambda t, _: e.LidChanged(t.now, is_open=False),
+        "key": lambda t, _: e.KeyTurned(t.now, turned=True),
         "start": lambda t, _: e.StartPressed(t.now, by=BOTH),
         "confirm": lambda t, _: e.ConfirmPressed(t.now, by=BOTH),
         "hold": lambda t, _: e.ConfirmHeld(t.now, by=BOTH),

@@ -398,6 +398,12 @@ DESIGN 2: load fault:display:display
 DESIGN 6: load fault:other:nose call
     RONDA NUEVA / PULSE INICIO / abre apuestas
     strip: FALLO: nose
+DESIGN 1: load key call
+    RONDA NUEVA / PULSE INICIO / abre apuestas
+    strip: JEFE LLAMADO
+DESIGN 1: load start key
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: LLAVE PUESTA
 I42: load start tick noread resolve:I01:manual:8H
     BANCA 1ª / SAQUE CARTA
     strip: MANUAL

@@ -18,7 +18,16 @@ from typing import Any
 from gpiozero import GPIOZeroError, InputDevice
 from gpiozero.pins import Factory
 
-from controller.core.events import CallPressed, ConfirmHeld, ConfirmPressed, Event, FaultGone, FaultSeen, StartPressed
+from controller.core.events import (
+    CallPressed,
+    ConfirmHeld,
+    ConfirmPressed,
+    Event,
+    FaultGone,
+    FaultSeen,
+    KeyTurned,
+    StartPressed,
+)
 from controller.link.buttons import MS, STUCK_NS, Act, Button, Kind
 from controller.ports import Submit
 
@@ -80,7 +89,7 @@ class _Contact:
 class ButtonsGpio:
     """Source of the presses of `start`, `confirm`, `call`, BCM numbers, and of a fault `button` a part.
 
-    `key` is the key switch: `on_key(at, turned)` hears it when it opens and at each turn. `now` is CLOCK_MONOTONIC, ns.
+    `key` is the key switch: KeyTurned tells how it stands when its pin opens, and each turn. `now`: CLOCK_MONOTONIC ns.
     A button stuck for 30 s, one that cannot be read and one whose edges do not come are faults until they are cured; a
     lost pin is tried again every second. `tried` is set once all pins were tried.
     """
@@ -93,14 +102,12 @@ class ButtonsGpio:
         confirm: int | None = None,
         call: int | None = None,
         key: int | None = None,
-        on_key: Callable[[int, bool], None] | None = None,
         now: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.tried = asyncio.Event()
         pins = {"start": start, "confirm": confirm, "call": call, "key": key}
         self._contacts = [_Contact(name, pin, self._heard) for name, pin in pins.items() if pin is not None]
         self._factory = factory
-        self._on_key = on_key
         self._now = now
         self._look_at = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # while `run` runs
@@ -133,14 +140,17 @@ class ButtonsGpio:
     async def run(self, submit: Submit) -> None:
         self._loop = asyncio.get_running_loop()
         self._look_at = now = self._now()
-        for name in NAMES - {contact.name for contact in self._contacts}:
-            submit(FaultGone(now, CODE, name))  # a pin that was taken out of the configuration
+        unwired = NAMES - {contact.name for contact in self._contacts}  # what it left, ends
+        for name in unwired:
+            submit(FaultGone(now, CODE, name))
+        if "key" in unwired:
+            submit(KeyTurned(now, turned=False))
         try:
             while True:
                 now = self._now()
                 looks = now >= self._look_at
                 if looks:
-                    self._look(now)
+                    self._look(now, submit)
                 self._judge(now, submit)
                 if looks:
                     self._report(now, submit)
@@ -169,11 +179,7 @@ class ButtonsGpio:
             if make is not None:
                 submit(make(act.at))
             elif contact.name == "key" and act.kind in (Kind.DOWN, Kind.UP):
-                self._turned(act.at, to=act.kind is Kind.DOWN)
-
-    def _turned(self, at: int, *, to: bool) -> None:
-        if self._on_key is not None:
-            self._on_key(at, to)
+                submit(KeyTurned(act.at, act.kind is Kind.DOWN))
 
     def _heard(self, contact: _Contact, ticks: Any, closed: bool) -> None:  # noqa: ANN401, FBT001
         """An edge, in any thread. Its age is all that a factory's ticks are good for; time is ours."""
@@ -193,13 +199,15 @@ class ButtonsGpio:
 
     # --- the pins ---------------------------------------------------------------------------------------
 
-    def _look(self, now: int) -> None:
+    def _look(self, now: int, submit: Submit) -> None:
         """Reads every level: what edges do not tell is found out all the same (bug reports 4 and 12)."""
         self._look_at = now + LOOK_NS
         for contact in self._contacts:
             try:
                 if contact.button is None:
                     self._open(contact, now)
+                    if contact.name == "key":
+                        submit(KeyTurned(now, contact.level))
                 self._compare(contact, now, closed=bool(contact.device.value))
             except TROUBLE as error:
                 self._close(contact)
@@ -208,7 +216,7 @@ class ButtonsGpio:
             contact.lost = ""
 
     def _open(self, contact: _Contact, now: int) -> None:
-        """TROUBLE. A button that is down already is not pressed by that; the key switch is turned."""
+        """TROUBLE. A button that is down already is not pressed by that."""
         contact.device = InputDevice(contact.pin, pull_up=True, pin_factory=self._factory)
         contact.edges.clear()
         contact.device.pin.edges = "both"
@@ -216,8 +224,6 @@ class ButtonsGpio:
         contact.level = bool(contact.device.value)
         contact.button = Button(now, pressed=contact.level)
         contact.deaf = contact.doubt = -1
-        if contact.name == "key":
-            self._turned(now, to=contact.level)
 
     def _compare(self, contact: _Contact, now: int, *, closed: bool) -> None:
         """A level that no edge tells within `DOUBT_NS` is taken for one, and the pin is deaf until it tells one."""

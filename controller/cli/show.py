@@ -38,6 +38,8 @@ def status(told: dict[str, Any]) -> Iterator[str]:
     yield f"lamps     {_lamps(told['lamps'])}"
     for condition in told["conditions"]:
         yield f"standing  {_condition(condition)}"
+    if told["key_turned"]:
+        yield "switch    the key is turned"
     link = told["link"]
     yield f"link      {'up' if link['up'] else 'down: ' + (link['reason'] or 'not connected yet')}"
     yield f"feed      generation {told['generation']}, message {told['seqno']}, {_backlog(told['backlog'])}"

@@ -22,6 +22,7 @@ def levels(state: State, view: View, words: Words, table: str, now: int) -> dict
         "prompt": prompt(view, words, table),
         "conditions": [_condition(c) for c in conditions.standing(state)],
         "lamps": _lamps(view.lamps, now),
+        "key_turned": state.key_turned,
         "link": {"up": state.link.up, "reason": state.link.reason},
         "seqno": state.seqno,
     }

@@ -117,6 +117,13 @@ class CallPressed(Event):
 
 
 @record
+class KeyTurned(Event):
+    """The pit boss's key switch. It says that a key is in, and not whose: who decides is named in `by` all the same."""
+
+    turned: bool
+
+
+@record
 class CloseAsked(Event):
     """Close the betting before its time; only where the profile has `early_close`. `casino`: its server asks."""
 

@@ -501,6 +501,13 @@ class LidMoved(Fact):
 
 
 @record
+class KeyMoved(Fact):
+    """The pit boss's key switch was turned, or turned back: evidence, and no authority of its own."""
+
+    turned: bool
+
+
+@record
 class MouthSeen(Fact):
     """Whether a card lies in the mouth."""
 

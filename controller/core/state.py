@@ -153,6 +153,7 @@ class State(NamedTuple):
     day: Day = Day()
     limits: tuple[Limit, ...] = ()  # empty: the casino has told none (C7)
     enrolled: bool = False
+    key_turned: bool = False  # the pit boss's key is in its switch
 
 
 def evolve(state: State, fact: Fact) -> State:
@@ -605,6 +606,10 @@ def _lid_moved(state: State, fact: f.LidMoved) -> State:
     return state._replace(lid_open=fact.is_open)
 
 
+def _key_moved(state: State, fact: f.KeyMoved) -> State:
+    return state._replace(key_turned=fact.turned)
+
+
 def _card_went_back(state: State, fact: f.CardWentBack) -> State:
     shoe = _shoe(state)
     return state._replace(shoe=shoe._replace(back=shoe.back + 1))
@@ -676,6 +681,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.ClockSet: _clock_set,
     f.MouthSeen: _mouth_seen,
     f.LidMoved: _lid_moved,
+    f.KeyMoved: _key_moved,
     f.CutCardSighted: _cut_card_sighted,
     f.CardWentBack: _card_went_back,
     f.CardCameAgain: _card_came_again,

@@ -342,6 +342,7 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
 
     # recorded whatever stands, in every phase
     e.CallPressed:    _any(_cell(upkeep.call, f.StaffCalled, f.CallEnded)),
+    e.KeyTurned:      _any(_cell(upkeep.key, f.KeyMoved)),
     e.ResolveAsked:   _RESOLVES,
     e.MouthChanged:   _any(_cell(upkeep.mouth, f.MouthSeen)),
     e.LinkChanged:    _any(_cell(upkeep.link, f.LinkWentUp, f.LinkWentDown, *_RAISES)),

@@ -306,6 +306,11 @@ def _fault(state: State, code: str, part: str) -> list[Condition]:
     return [c for c in state.conditions if c.code == code and c.part == part]
 
 
+def key(state: State, event: events.KeyTurned) -> tuple[Fact, ...]:
+    """Told when it is read at the start, too: only a change is a fact."""
+    return () if state.key_turned == event.turned else (f.KeyMoved(event.turned),)
+
+
 def call(state: State, event: events.CallPressed) -> tuple[Fact, ...]:
     return (f.CallEnded(event.by),) if state.called else (f.StaffCalled(event.by),)
 

@@ -309,6 +309,8 @@ def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
         notices.append(Text("strip.no_more"))
     if state.called:
         notices.append(Text("strip.called"))
+    if state.key_turned:
+        notices.append(Text("strip.key"))
     if state.limits and state.phase in (Phase.CLOSED, Phase.READY):
         notices.append(_limits(state.limits))
     return tuple(notices)

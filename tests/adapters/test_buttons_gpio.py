@@ -20,7 +20,16 @@ from hypothesis import strategies as st
 
 from controller.adapters.buttons_gpio import EDGES_MAX, ButtonsGpio
 from controller.adapters.pins_gpiod import GpiodFactory
-from controller.core.events import CallPressed, ConfirmHeld, ConfirmPressed, Event, FaultGone, FaultSeen, StartPressed
+from controller.core.events import (
+    CallPressed,
+    ConfirmHeld,
+    ConfirmPressed,
+    Event,
+    FaultGone,
+    FaultSeen,
+    KeyTurned,
+    StartPressed,
+)
 from controller.ports import Outcome
 from tests import virtual_time
 from tests.gpio_chips import Bank, Machine
@@ -74,6 +83,9 @@ class Table:
             if (event.part in self.standing) is isinstance(event, FaultSeen):
                 return asyncio.get_running_loop().create_future()
             self.standing ^= {event.part}
+        if isinstance(event, KeyTurned):
+            self.turns.append((event.at, event.turned))
+            return asyncio.get_running_loop().create_future()
         self.events.append(event)
         return asyncio.get_running_loop().create_future()
 
@@ -109,10 +121,8 @@ async def at_work(
     wires = make(loop.now)
     if before is not None:
         before(wires)
-    turns: list[tuple[int, bool]] = []
-    buttons = ButtonsGpio(wires.factory, **pins, on_key=lambda at, turned: turns.append((at, turned)), now=loop.now)
+    buttons = ButtonsGpio(wires.factory, **pins, now=loop.now)
     table = Table(loop, wires, buttons, *standing)
-    table.turns = turns
     task = asyncio.create_task(buttons.run(table.submit))
     await buttons.tried.wait()
     try:
@@ -287,6 +297,16 @@ def test_a_key_that_is_turned_at_the_start_is_turned() -> None:
         assert [turned for _, turned in table.turns] == [True, False]
 
     play(main, before=lambda wires: wires.put("key", closed=True))
+
+
+def test_a_switch_that_is_not_wired_is_not_turned() -> None:
+    """Whatever an earlier run with a switch has seen."""
+
+    async def main(table: Table) -> None:
+        await table.at(5_000)
+        assert table.turns == [(START_NS, False)]
+
+    play(main, pins={"start": 16})
 
 
 # --- faults -------------------------------------------------------------------------------------------------

@@ -129,6 +129,12 @@ def test_status(socket: Path) -> None:
     assert (told_["phase"], told_["slots"], told_["counted"]) == ("dealing", {"P1": "8H"}, 1)
 
 
+def test_status_tells_that_the_key_is_turned(socket: Path) -> None:
+    told_ = run("--socket", socket, "status", "--json").json
+    assert not any(line.startswith("switch") for line in show.status(told_))
+    assert "switch    the key is turned" in list(show.status(told_ | {"key_turned": True}))
+
+
 def test_status_tells_what_stands_and_who_may_resolve_it(tmp_path: Path) -> None:
     async def early(rig: Rig) -> None:
         await rig.load()

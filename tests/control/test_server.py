@@ -27,7 +27,7 @@ from controller.control.messages import (
 )
 from controller.control.parts import Part
 from controller.control.server import ControlError, ControlServer
-from controller.core.events import FaultSeen
+from controller.core.events import FaultSeen, KeyTurned
 from controller.core.facts import Phase
 from controller.ports import JournalError, Message
 from tests.control.served import Caller, Served, desk_of, run, serving, until
@@ -55,12 +55,15 @@ def test_status_has_the_fields_of_the_contract(tmp_path: Path) -> None:
         await served.rig.scan("8H TC")
         told = await caller.result("status")
         contract = "phase stage shoe round counted slots prompt conditions lamps link mode generation seqno public_key"
-        assert set(told) == {*contract.split(), "backlog", "table", "version"}
+        assert set(told) == {*contract.split(), "backlog", "key_turned", "table", "version"}
         assert (told["phase"], told["shoe"], told["round"], told["counted"]) == ("dealing", 1, 1, 0)
         assert told["slots"] == {"P1": "8H", "B1": "TC"}
         assert told["prompt"] == {"strip": "", "headline": "PLAYER 2ND", "lines": ["DRAW A CARD", ""]}
         assert told["lamps"] == {"pattern": "off", "call": False, "closes_in_ms": None}
         assert told["link"] == {"up": True, "reason": ""}
+        assert told["key_turned"] is False
+        await served.rig.do(KeyTurned(served.rig.clock.now(), turned=True))
+        assert (await caller.result("status"))["key_turned"] is True
         assert told["backlog"] == {"mqtt": served.rig.journal.head}
         assert told["seqno"] == served.rig.journal.head
         assert told["public_key"] == served.rig.key.public
@@ -104,8 +107,8 @@ NO_ANSWERS = [  # what is sent, the error's code, a word of its text
     (b'{"jsonrpc":"2.0","id":9,"method":"recall","params":{"n":0}}\n', INVALID_PARAMS, "1 to 100"),
     (b'{"jsonrpc":"2.0","id":9,"method":"recall","params":{"n":101}}\n', INVALID_PARAMS, "1 to 100"),
     (b'{"jsonrpc":"2.0","id":9,"method":"recall","params":{"n":true}}\n', INVALID_PARAMS, "1 to 100"),
-    (b'{"jsonrpc":"2.0","id":9,"method":"diag"}\n', INVALID_PARAMS, "one of scanner, lamps"),
-    (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"safe"}}\n', INVALID_PARAMS, "one of scanner, lamps"),
+    (b'{"jsonrpc":"2.0","id":9,"method":"diag"}\n', INVALID_PARAMS, "one of scanner, shoe, lamps"),
+    (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"safe"}}\n', INVALID_PARAMS, "one of scanner, shoe, lamps"),
     (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"lamps","act":"x"}}\n', INVALID_PARAMS, "test, or"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void"}\n', INVALID_PARAMS, "reason"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void","params":{"reason":"\\n"}}\n', INVALID_PARAMS, "printable"),

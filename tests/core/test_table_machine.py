@@ -162,6 +162,10 @@ class Night(RuleBasedStateMachine):
     def lid(self, is_open: bool) -> None:
         self.submit(e.LidChanged(self.table.now, is_open))
 
+    @rule(turned=st.booleans())
+    def key(self, turned: bool) -> None:
+        self.submit(e.KeyTurned(self.table.now, turned))
+
     # --- people ------------------------------------------------------------------------------------------
 
     @rule()

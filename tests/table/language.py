@@ -92,6 +92,7 @@ EVENTS: dict[str, Callable[[Said], e.Event]] = {
     "again": lambda said: e.CardRepeated(said.at),
     "sighted": lambda said: e.CutCardWaiting(said.at),
     "lid": lambda said: e.LidChanged(said.at, {"open": True, "closed": False}[said.word]),
+    "key": lambda said: e.KeyTurned(said.at, {"turned": True, "back": False}[said.word]),
     "mouth": lambda said: e.MouthChanged(said.at, {"card": True, "empty": False}[said.word]),
     "start": lambda said: e.StartPressed(said.at, by=said.by),
     "confirm": lambda said: e.ConfirmPressed(said.at, by=said.by),
