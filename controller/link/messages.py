@@ -140,7 +140,7 @@ class Hello(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something happened. Kept and sent again each resend_ms until an ACK covers it."""
+    """Something happened. Sent once the boot has a name, kept and sent again each resend_ms until an ACK covers it."""
 
     seq: int  # numbers the events of a boot without a gap, from 1 on
     age_ms: int  # from when it happened to when this frame's first byte is sent
@@ -156,7 +156,8 @@ class Event(NamedTuple):
 class Heartbeat(NamedTuple):
     """I sample and I am well.
 
-    Each beat_ms. The counters are since power came and go round; only a power cut makes them 0.
+    Each beat_ms, while the boot has a name. The counters are since power came and go round; only a power cut makes them
+    0.
     """
 
     uptime_ms: int  # since the first sample; goes round
@@ -288,6 +289,11 @@ class _Layout(NamedTuple):
     fields: struct.Struct
     types: tuple[type[int], ...]
     most: tuple[int, ...]
+
+
+def number(kind: type) -> int:
+    """The first byte of such a message."""
+    return _LAYOUTS[kind].number
 
 
 def encode(message: Message) -> bytes:

@@ -152,6 +152,11 @@ class _Layout(NamedTuple):
     most: tuple[int, ...]
 
 
+def number(kind: type) -> int:
+    """The first byte of such a message."""
+    return _LAYOUTS[kind].number
+
+
 def encode(message: Message) -> bytes:
     """The body of a message; ValueError where a field is over its limit."""
     layout = _LAYOUTS[type(message)]

@@ -145,7 +145,8 @@ typedef struct __attribute__((packed)) {
 } head_hello_t;
 _Static_assert(sizeof(head_hello_t) == HEAD_HELLO_BYTES, "head_hello_t has no gaps");
 
-/* From the head. Something happened. Kept and sent again each resend_ms until an ACK covers it. */
+/* From the head. Something happened. Sent once the boot has a name, kept and sent again each resend_ms until an
+ * ACK covers it. */
 #define HEAD_EVENT 0x02u
 #define HEAD_EVENT_BYTES 19u
 typedef struct __attribute__((packed)) {
@@ -162,8 +163,8 @@ typedef struct __attribute__((packed)) {
 } head_event_t;
 _Static_assert(sizeof(head_event_t) == HEAD_EVENT_BYTES, "head_event_t has no gaps");
 
-/* From the head. I sample and I am well. Each beat_ms. The counters are since power came and go round; only a
- * power cut makes them 0. */
+/* From the head. I sample and I am well. Each beat_ms, while the boot has a name. The counters are since power
+ * came and go round; only a power cut makes them 0. */
 #define HEAD_HEARTBEAT 0x03u
 #define HEAD_HEARTBEAT_BYTES 28u
 typedef struct __attribute__((packed)) {
