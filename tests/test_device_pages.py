@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.adapters import edges_gpio, lamps_gpio
+from controller import sensing
+from controller.adapters import lamps_gpio
 from controller.link.movements import Line, Why
 from tests.pages import ROOT, Page, page
 from tests.sentences import is_told, said_in
@@ -12,7 +13,7 @@ from tests.sentences import is_told, said_in
 PAGES = {path.stem: page(f"docs/devices/{path.name}") for path in (ROOT / "docs/devices").glob("*.md")}
 SPEAKS = {  # the page, and the modules whose sentences it explains
     "scanner": ("adapters/scanner_serial", "adapters/scanner_hid", "reading", "tty"),
-    "shoe": ("adapters/edges_gpio", "link/chips"),
+    "shoe": ("adapters/edges_gpio", "link/chips", "sensing"),
     "lamps": ("adapters/lamps_gpio",),
     "buzzer": ("adapters/lamps_gpio",),
     "buttons": ("adapters/buttons_gpio",),
@@ -68,7 +69,7 @@ def test_the_lamps_page_has_the_times_of_each_figure() -> None:
 
 def test_the_shoes_page_has_every_reason_for_a_doubt() -> None:
     rows = [row[0].strip("`") for row in PAGES["shoe"].rows() if len(row) == 2]
-    assert rows == [why for why in Why if (Line.INNER, why) not in edges_gpio.TEXTS]
+    assert rows == [why for why in Why if (Line.INNER, why) not in sensing.TEXTS]
 
 
 MODULE = '''

@@ -18,43 +18,15 @@ import gpiod
 from gpiod.line import Bias, Clock, Direction, Value
 from gpiod.line import Edge as Detect
 
-from controller.core.events import (
-    CardMoved,
-    CardReturned,
-    CutCardSeen,
-    CutCardWaiting,
-    Event,
-    FaultGone,
-    FaultSeen,
-    LidChanged,
-    MouthChanged,
-    MovementUnclear,
-    TwoCardsMoved,
-)
+from controller.core.events import FaultGone, FaultSeen
 from controller.link.chips import HEADERS, ChipError, find_chip
 from controller.link.edges import EDGES, Edges
-from controller.link.movements import (
-    Ambiguous,
-    CardOut,
-    CutOut,
-    CutWaiting,
-    Edge,
-    Fault,
-    Lid,
-    Line,
-    Mouth,
-    Report,
-    Returned,
-    Thresholds,
-    TwoOut,
-    Well,
-    Why,
-)
+from controller.link.movements import Edge, Line, Report, Thresholds
 from controller.ports import Submit
+from controller.sensing import CODE, told
 
 log = logging.getLogger(__name__)
 
-CODE = "I41"
 CHIP = "chip"  # the part at fault when the lines cannot be read at all
 EVENTS_MAX = 128  # edges that wait in the kernel, which drops the oldest (its own choice is 16 a line): G6
 READS_MAX = 8  # of so many edges in one turn of the loop: a line that chatters without end holds nothing else up
@@ -70,19 +42,6 @@ ADVICE = {
     errno.EPERM: "may not be opened by this user: add the user to the group gpio",
     errno.ENODEV: "is gone: check its plug and power",
     errno.EIO: "fails: check its plug and power",
-}
-
-_COVERED = "free the exit, clean the sensor, check its wire: a broken one looks the same"
-TEXTS: dict[tuple[str, Why], str] = {
-    (Line.INNER, Why.STUCK): f"exit_inner has been covered for too long: {_COVERED}",
-    (Line.OUTER, Why.STUCK): f"exit_outer has been covered for too long: {_COVERED}",
-    (Line.INNER, Why.FLICKERS): "exit_inner flickers: check its plug and supply, and keep other light off it",
-    (Line.OUTER, Why.FLICKERS): "exit_outer flickers: check its plug and supply, and keep other light off it",
-    (Line.INNER, Why.BLIND): "exit_inner does not see what exit_outer sees: check that it sees a card held in it",
-    (Line.OUTER, Why.BLIND): "exit_outer does not see what exit_inner sees: check that it sees a card held in it",
-    (Line.PRESENT, Why.BLIND): "present saw an empty mouth when cards came out: clean it, check that it sees a card",
-    (Line.CUT, Why.STUCK): "cut sees the cut card after it left: clean it, check its wire; report the cut card by hand",
-    (EDGES, Why.LOST): "changes of the shoe's sensors were lost: count the cards; see which sensor flickers",
 }
 
 
@@ -355,28 +314,3 @@ class EdgesGpio:
             submit(FaultSeen(self._now(), CODE, CHIP, what))
         self._fault = what
         self.tried.set()
-
-
-def told(report: Report) -> Event:
-    """A report of the sensors in the table's words."""
-    match report:
-        case CardOut(at=at):
-            return CardMoved(at)
-        case TwoOut(at=at):
-            return TwoCardsMoved(at)
-        case CutOut(at=at, via=via):
-            return CutCardSeen(at, via)
-        case CutWaiting(at=at):
-            return CutCardWaiting(at)
-        case Returned(at=at):
-            return CardReturned(at)
-        case Ambiguous(at=at, why=why):
-            return MovementUnclear(at, str(why))
-        case Mouth(at=at, full=full):
-            return MouthChanged(at, full)
-        case Lid(at=at, is_open=is_open):
-            return LidChanged(at, is_open)
-        case Fault(at=at, part=part, why=why):
-            return FaultSeen(at, CODE, str(part), TEXTS[part, why])
-        case Well(at=at, part=part):
-            return FaultGone(at, CODE, str(part))

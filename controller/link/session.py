@@ -49,7 +49,7 @@ from .movements import (
     Why,
 )
 
-BYTE_NS = 10 * 1_000_000_000 // messages.BAUD  # start, eight bits, stop
+BYTE_BITS = 10  # start, eight bits, stop
 OVERHEAD_BYTES = messages.FRAME_BYTES - messages.BODY_BYTES
 NOT_KNOWN = 0xFFFFFFFF  # HELLO.last_ms
 NOT_SEEN = 0xFFFF  # EVENT.covered_ms, EVENT.lag_100us
@@ -191,7 +191,7 @@ class Session:
     def feed(self, data: bytes, at: int) -> list[Output]:
         """What is sure by these bytes, which came by `at`."""
         for body in self.frames.feed(data):
-            began = at - (len(body) + OVERHEAD_BYTES) * BYTE_NS
+            began = at - (len(body) + OVERHEAD_BYTES) * BYTE_BITS * 1_000_000_000 // messages.BAUD
             try:
                 message = self._decode(body)
             except MessageError:
@@ -255,9 +255,11 @@ class Session:
         self._send(question)
 
     @property
-    def asks(self) -> bool:
-        """Whether a question waits for its answer."""
-        return self._question is not None
+    def levels(self) -> dict[Line, bool]:
+        """What the lines came to at the last heartbeat; empty before the first."""
+        if self.beat is None:
+            return {}
+        return {line: bool(self.beat.seen & bit) for bit, line in (*_BITS.items(), (Seen.LID, Line.LID))}
 
     def take(self) -> bytes:
         """What is to be sent now."""

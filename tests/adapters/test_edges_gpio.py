@@ -21,7 +21,7 @@ from gpiod.line import Edge as Detect
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.adapters.edges_gpio import EVENTS_MAX, INVERTED, TEXTS, EdgesGpio
+from controller.adapters.edges_gpio import EVENTS_MAX, INVERTED, EdgesGpio
 from controller.cli import show
 from controller.core.events import (
     CardMoved,
@@ -38,6 +38,7 @@ from controller.core.events import (
 )
 from controller.link.movements import Line, Why
 from controller.ports import Outcome
+from controller.sensing import TEXTS
 from tests.gpio_request import Bank, Chips, FakeChip, FakeRequest
 from tests.pages import page
 from tests.passages import MS, Level, Pull, Scene, chatter, edges, night
