@@ -43,9 +43,10 @@ class Bank:
         if self.request is not None:
             self.request.notice(offset, high, at)
 
-    def unplug(self, number: int = errno.ENODEV) -> None:
+    def unplug(self, number: int = errno.ENODEV, *, wakes: bool = True) -> None:
+        """Linux 6.1 wakes nobody who waits for edges; later ones do."""
         self.broken, self.trouble = number, errno.ENOENT
-        if self.request is not None:
+        if self.request is not None and wakes:
             self.request.wake()
 
     def plug(self) -> None:

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 CHIP = "chip"  # the part at fault when the lines cannot be read at all
 EVENTS_MAX = 128  # edges that wait in the kernel, which drops the oldest (its own choice is 16 a line): G6
+LOOK_NS = 1_000_000_000  # Linux 6.1 wakes nobody whose chip goes: the levels are read so often, edges or none
 READS_MAX = 8  # of so many edges in one turn of the loop: a line that chatters without end holds nothing else up
 STICK = {line.value: line for line in (Line.INNER, Line.OUTER, Line.CUT)}  # those with a level that a fault may hold
 INVERTED = (Line.PRESENT,)  # low means a card; a broken wire reads as an empty mouth, and everywhere else as True
@@ -92,6 +93,7 @@ class EdgesGpio:
         self._inherited: set[str] = {*Line, EDGES}  # parts whose fault a run before this one may have left standing
         self._troubles: dict[str, str] = {}  # those of the sensors' faults that stand, by part
         self._seen: Counter[Line] = Counter()  # edges
+        self._look_at = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def diag(self) -> dict[str, Any]:
@@ -221,14 +223,12 @@ class EdgesGpio:
         except Exception as error:  # noqa: BLE001 -- hides nothing: in a callback it would only be logged, so it ends `run`
             over.set_exception(error)
         else:
-            due = self.sensors.due
-            if due is not None:
-                wait = max(0, due - self._now()) / 1e9
-                loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(wait, self._ready, request, submit, over)
+            due = min(self._look_at, self.sensors.due or self._look_at)
+            wait = max(0, due - self._now()) / 1e9
+            self._timer = asyncio.get_running_loop().call_later(wait, self._ready, request, submit, over)
 
     def _take(self, request: gpiod.LineRequest, submit: Submit) -> None:
-        """Tells the table what is sure by now."""
+        """Tells the table what is sure by now; _LostError."""
         for _ in range(READS_MAX):
             at = self._now()  # before the look: when no edge waits, all of those up to here were handed over
             edges = self._waiting(request)
@@ -237,9 +237,12 @@ class EdgesGpio:
             if not edges:
                 self._tell(submit, self.sensors.elapse(at))
                 break
-        if self.sensors.wants_levels:
-            at = self._now()
-            self._tell(submit, self.sensors.reread(self._levels(request), at))
+        at = self._now()
+        if self.sensors.wants_levels or at >= self._look_at:
+            levels = self._levels(request)
+            self._look_at = at + LOOK_NS
+            if self.sensors.wants_levels:
+                self._tell(submit, self.sensors.reread(levels, at))
         if self._inherited and not self.sensors.deaf:
             self._redeem(submit)
 
