@@ -163,7 +163,7 @@ class GpiodPin(PiPin):  # type: ignore[misc] # gpiozero has no types
         self._output = False
         self._request: gpiod.LineRequest | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # while it reads our edges
-        self._seqno = 0  # of the last edge; 0 before the first
+        self._seqno = 0  # of the last edge; the kernel numbers a request's from 1 on
         self._failure: OSError | None = None
 
     @property
@@ -256,6 +256,7 @@ class GpiodPin(PiPin):  # type: ignore[misc] # gpiozero has no types
         )
         if self._request is None:
             self._request = self.factory.request(self, self._number, settings)
+            self._seqno = 0
         else:
             self._line().reconfigure_lines({self._number: settings})
         self._output = output
@@ -276,7 +277,6 @@ class GpiodPin(PiPin):  # type: ignore[misc] # gpiozero has no types
         except RuntimeError as error:
             text = f"the edges of {self.place} are read by the running asyncio loop, and none runs here"
             raise PinEdgeDetectUnsupported(text) from error
-        self._seqno = 0
         self._configure(output=False)
         self._loop.add_reader(self._line().fd, self._readable)
 
@@ -305,8 +305,7 @@ class GpiodPin(PiPin):  # type: ignore[misc] # gpiozero has no types
         changes: list[tuple[int, bool]] = []
         lost = 0
         for event in request.read_edge_events():
-            if self._seqno:
-                lost += event.line_seqno - self._seqno - 1
+            lost += event.line_seqno - self._seqno - 1
             self._seqno = event.line_seqno
             changes.append((event.timestamp_ns, event.event_type is gpiod.EdgeEvent.Type.RISING_EDGE))
         if lost:

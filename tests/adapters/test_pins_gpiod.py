@@ -343,6 +343,20 @@ def test_more_edges_than_wait_end_on_the_right_level() -> None:
     virtual_time.run(main)
 
 
+def test_a_loss_before_the_first_edge_is_a_gap_too() -> None:
+    machine, bank = pi()
+
+    async def main(loop: virtual_time.VirtualLoop) -> None:
+        with watched(on(machine), Ear()) as device:
+            for at in range(1, 2 * EVENTS_MAX):
+                bank.drive(16, at, level=at % 2 == 0)
+            await turn()
+            await turn()
+            assert device.pin.gaps == 1
+
+    virtual_time.run(main)
+
+
 def test_the_level_is_read_again_after_a_gap() -> None:
     """Bug report 4: two edges of one direction in a row, and the last edge lost as well."""
     machine, bank = pi()
