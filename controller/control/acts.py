@@ -80,7 +80,7 @@ def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - what JSON holds
         raise RpcError(INVALID_PARAMS, f"{name} must be {what}, not {value!r:.60}") from None
 
 
-def _pattern(text: str) -> Reader:
+def pattern(text: str) -> Reader:
     pattern = re.compile(text)
 
     def read_text(value: Any) -> str:  # noqa: ANN401 - what JSON holds
@@ -91,7 +91,7 @@ def _pattern(text: str) -> Reader:
     return read_text
 
 
-def _between(least: int, greatest: int) -> Reader:
+def between(least: int, greatest: int) -> Reader:
     def read_number(value: Any) -> int:  # noqa: ANN401 - what JSON holds
         if type(value) is not int or not least <= value <= greatest:
             raise ValueError
@@ -100,13 +100,13 @@ def _between(least: int, greatest: int) -> Reader:
     return read_number
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - what JSON holds
+def text(value: Any) -> str:  # noqa: ANN401 - what JSON holds
     if not isinstance(value, str) or not value.isprintable() or not 0 < len(value.strip()) <= TEXT_MAX:
         raise ValueError
     return value.strip()
 
 
-_staff_id = _pattern(r"[A-Za-z0-9._-]{1,32}")
+_staff_id = pattern(r"[A-Za-z0-9._-]{1,32}")
 
 
 def _staff(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - what JSON holds
@@ -117,13 +117,13 @@ def _staff(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - what JSON holds
 
 _PARAMS: dict[str, tuple[Reader, str]] = {
     "by": (_staff, f"a list of at most {STAFF_MAX} staff ids of letters, digits, `.`, `_`, `-`"),
-    "reason": (_text, f"printable text of at most {TEXT_MAX} characters"),
-    "id_key": (_pattern(r"[A-Za-z0-9._:-]{1,64}"), "text of at most 64 letters, digits, `.`, `_`, `:`, `-`"),
-    "code": (_pattern(r"[A-Za-z0-9_]{1,32}"), "the code of what stands, as in I07"),
-    "choice": (_pattern(r"[a-z_]{1,32}"), "one of its choices, as in burn"),
+    "reason": (text, f"printable text of at most {TEXT_MAX} characters"),
+    "id_key": (pattern(r"[A-Za-z0-9._:-]{1,64}"), "text of at most 64 letters, digits, `.`, `_`, `:`, `-`"),
+    "code": (pattern(r"[A-Za-z0-9_]{1,32}"), "the code of what stands, as in I07"),
+    "choice": (pattern(r"[a-z_]{1,32}"), "one of its choices, as in burn"),
     "card": (Card.parse, "a card: rank A 2-9 T J Q K, then suit S H D C, as in 8H"),
-    "left": (_between(0, CARDS_MAX), f"the number of cards counted, 0 to {CARDS_MAX}"),
-    "part": (_pattern("|".join(PARTS)), f"one of {', '.join(PARTS)}"),
-    "act": (_pattern("test"), "test, or left out"),
-    "n": (_between(1, ROUNDS_MAX), f"a number of rounds, 1 to {ROUNDS_MAX}"),
+    "left": (between(0, CARDS_MAX), f"the number of cards counted, 0 to {CARDS_MAX}"),
+    "part": (pattern("|".join(PARTS)), f"one of {', '.join(PARTS)}"),
+    "act": (pattern("test"), "test, or left out"),
+    "n": (between(1, ROUNDS_MAX), f"a number of rounds, 1 to {ROUNDS_MAX}"),
 }

@@ -70,7 +70,7 @@ def dump_notification(notification: Notification) -> bytes:
 
 def load_request(line: bytes) -> Request:
     """The request in a line; RpcError, with the request's id where it can be told, when it is none."""
-    tree = _tree(line)
+    tree = parse(line)
     if isinstance(tree, list):
         raise RpcError(INVALID_REQUEST, "batches are not taken: write one request a line")
     if not isinstance(tree, dict):
@@ -88,7 +88,7 @@ def load_request(line: bytes) -> Request:
 
 def load_answer(line: bytes) -> Reply | Notification:
     """What the table said in a line; RpcError where it is an error, or no answer at all."""
-    tree = _tree(line)
+    tree = parse(line)
     if isinstance(tree, dict) and "result" in tree:
         return Reply(tree.get("id"), tree["result"])
     if isinstance(tree, dict) and isinstance(tree.get("method"), str) and isinstance(tree.get("params"), dict):
@@ -108,7 +108,8 @@ def _line(tree: dict[str, Any]) -> bytes:
     return _encoder.encode(tree).encode("ascii") + b"\n"
 
 
-def _tree(line: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+def parse(line: bytes) -> Any:  # noqa: ANN401 - whatever JSON holds
+    """What the JSON says; RpcError where it is none, or says something twice."""
     try:
         return json.loads(line.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number)
     except RecursionError:

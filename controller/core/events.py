@@ -159,9 +159,10 @@ class LeftCounted(Event):
 
 @record
 class EndShoeAsked(Event):
-    """End the shoe after this round: reason discretion, fault or day_end (B9)."""
+    """End the shoe after this round: reason discretion, fault or day_end (B9). `casino`: its server asks."""
 
     reason: str
+    casino: bool = False
 
 
 # --- the casino server's commands (DESIGN 5) ----------------------------------------------------------------

@@ -250,7 +250,8 @@ def end_after_round(state: State, event: events.EndShoeAsked) -> tuple[Fact, ...
 def _end(event: events.EndShoeAsked, then: Phase | None) -> f.ShoeEndQueued:
     if event.reason not in END_REASONS:
         raise Refused("end_reason", reasons=" ".join(END_REASONS))
-    authorise(event.by, Who.PIT)
+    if not event.casino:  # the house may always (B9): its server is asked for no second person
+        authorise(event.by, Who.PIT)
     return f.ShoeEndQueued(event.reason, event.by, then)
 
 
@@ -258,7 +259,8 @@ def close_table(state: State, event: events.EndShoeAsked) -> tuple[Fact, ...]:
     """Between shoes the day may end."""
     if event.reason != "day_end":
         raise Refused("no_shoe")
-    authorise(event.by, Who.PIT)
+    if not event.casino:
+        authorise(event.by, Who.PIT)
     return (_table_closed(state),)
 
 

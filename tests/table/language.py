@@ -111,6 +111,7 @@ EVENTS: dict[str, Callable[[Said], e.Event]] = {
     "mended": lambda said: e.FaultGone(said.at, said.word, said.rest, by=said.by),
     "server-opens": lambda said: e.OpenAsked(said.at, by=said.by),
     "server-closes": lambda said: e.CloseAsked(said.at, casino=True, by=said.by),
+    "server-ends": lambda said: e.EndShoeAsked(said.at, said.word, casino=True, by=said.by),
     "pause": lambda said: e.PauseAsked(said.at, said.all, by=said.by),
     "resume": lambda said: e.ResumeAsked(said.at, by=said.by),
     "video": lambda said: e.VideoChanged(said.at, {"up": True, "down": False}[said.word], by=said.by),
