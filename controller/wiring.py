@@ -30,12 +30,13 @@ from .adapters.scanner_hid import Kernel, ScannerHid
 from .adapters.scanner_serial import ScannerSerial
 from .config.models import Config, Display, Mqtt
 from .control import audit, parts, recall
+from .control.casino import CasinoDesk
 from .control.parts import Part
 from .control.server import ControlServer, Desk
 from .core.codes import Codes
 from .core.events import Configured, FaultGone, JournalMade, KeyTurned, Restarted
 from .core.facts import Phase, TableClosed
-from .core.profile import Opens, Procedure, Profile
+from .core.profile import Procedure, Profile
 from .core.records import RecordError
 from .core.state import LEADS_TO, Condition, State
 from .core.view import view
@@ -270,12 +271,6 @@ def unbuilt(cfg: Config) -> list[str]:
         missing.append("display.interface: spi is not part of this version; use i2c")
     if cfg.casino.serial is not None:
         missing.append("casino.serial is not part of this version; leave it out")
-    if cfg.casino.command_keys or cfg.procedure.open_betting is Opens.SERVER:
-        missing.append(
-            "commands of the casino server are not part of this version: no command_keys, no open_betting: server"
-        )
-    if cfg.casino.mqtt is not None and cfg.casino.mqtt.server_status is not None:
-        missing.append("casino.mqtt.server_status is not part of this version; leave it out")
     return missing
 
 
@@ -375,6 +370,7 @@ def codes_of(cfg: Config) -> Codes:
 
 def _publishers(cfg: Config, table: Table) -> list[Publisher]:
     casino = cfg.casino
+    asks = casino_desk(table, words_of(cfg), {key.keyid: key.publickey for key in casino.command_keys}).ask
     publishers: list[Publisher] = []
     if casino.mqtt is not None:
         mqtt = PublisherMqtt(
@@ -383,11 +379,34 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
             receipt=casino.receipt,
             state=lambda: state_bytes(table),
             status=lambda: status_of(table),
+            ask=asks,
+            server_status=casino.mqtt.server_status,
         )
         publishers.append(mqtt)
     if casino.file is not None:
         publishers.append(PublisherFile(casino.file.path, primary=casino.primary == "file", now=table.clock.now))
     return publishers
+
+
+def casino_desk(table: Table, words: Words, command_keys: dict[str, str]) -> CasinoDesk:
+    """Where the casino server's commands are answered, whatever carries them. `command_keys`: public key by keyid."""
+
+    def beating() -> heart.Loop:
+        assert table.loop is not None, "nobody can ask before the table is recovered"
+        return table.loop
+
+    return CasinoDesk(
+        table=table.speaker.table,
+        version=__version__,
+        public_key=table.public_key,
+        keys=command_keys,
+        verify=keys.verify,
+        words=words,
+        outbox=table.journal,
+        submit=lambda event: beating().submit(event),
+        now=table.clock.now,
+        wall=lambda: table.clock.wall(table.clock.now())[0],
+    )
 
 
 def broker_of(table: str, mqtt: Mqtt) -> publisher_mqtt.Broker:
@@ -504,7 +523,7 @@ def build_demo(
     path = folder / DEMO_FEED
     table.publishers = [PublisherFile(path, primary=True)]
     if broker is not None:
-        table.publishers.append(_demo_publisher(broker, table))
+        table.publishers.append(_demo_publisher(broker, table, words))
     screen = panel_terminal.TerminalPanel(
         STDOUT,
         panel_terminal.Caption(DEMO_TABLE, title, str(path), keys_say),
@@ -552,7 +571,7 @@ def _demo_keyboard(hands: memory.Hands, stop: Callable[[], None]) -> Keyboard:
     return Keyboard(STDIN, acts, ended=stop)
 
 
-def _demo_publisher(broker: str, table: Table) -> PublisherMqtt:
+def _demo_publisher(broker: str, table: Table, words: Words) -> PublisherMqtt:
     """HOST or HOST:PORT (1883). A random machine: two demos on one broker are not one table twice."""
     try:
         where = urlsplit(f"//{broker}")
@@ -567,6 +586,7 @@ def _demo_publisher(broker: str, table: Table) -> PublisherMqtt:
         receipt="broker",
         state=lambda: state_bytes(table),
         status=lambda: status_of(table),
+        ask=casino_desk(table, words, {}).ask,
     )
 
 
@@ -575,10 +595,6 @@ def _demo_publisher(broker: str, table: Table) -> PublisherMqtt:
 
 def control_of(table: Table, cfg: Config) -> ControlServer:
     """The socket of a table that is built; WiringError where its language has no words."""
-    try:
-        words = Words(cfg.table.language)
-    except LanguageError as error:
-        raise WiringError(str(error)) from error
 
     def beating() -> heart.Loop:
         assert table.loop is not None, "the socket opens after the table is recovered"
@@ -592,7 +608,7 @@ def control_of(table: Table, cfg: Config) -> ControlServer:
         mode=table.speaker.mode,
         version=__version__,
         public_key=table.public_key,
-        words=words,
+        words=words_of(cfg),
         outbox=table.journal,
         submit=lambda event: beating().submit(event),
         now=table.clock.now,
@@ -605,6 +621,14 @@ def control_of(table: Table, cfg: Config) -> ControlServer:
         diag=lambda part, test: parts.diag(table.parts, part, test=test, state=beating().state),
     )
     return ControlServer(Path(cfg.control.socket), desk)
+
+
+def words_of(cfg: Config) -> Words:
+    """The words of the table's language; WiringError where there are none."""
+    try:
+        return Words(cfg.table.language)
+    except LanguageError as error:
+        raise WiringError(str(error)) from error
 
 
 class Bench(NamedTuple):

@@ -165,9 +165,16 @@ class Subscriber:
             assert time.monotonic() < end, f"not within {DEADLINE_S:g} s: {what}"
             time.sleep(0.005)
 
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1) -> None:
-        """Returns when the broker has it."""
-        self.client.publish(topic, payload, qos=qos, retain=retain).wait_for_publish(DEADLINE_S)
+    def publish(
+        self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 1, reply_to: str = "", tag: bytes = b""
+    ) -> None:
+        """Returns when the broker has it. `reply_to` and `tag`: MQTT 5's response topic and correlation data."""
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+        if reply_to:
+            properties.ResponseTopic = reply_to
+        if tag:
+            properties.CorrelationData = tag
+        self.client.publish(topic, payload, qos, retain, properties).wait_for_publish(DEADLINE_S)
 
     def __enter__(self) -> Self:
         return self

@@ -45,6 +45,12 @@ class Consumer:
         self.messages.append(message)
         self.raw.append(payload)
 
+    @property
+    def receipt(self) -> bytes:
+        """The casino server's receipt for all of them, as it is published on `…/ack`."""
+        newest, digest = self.messages[-1], sha256(self.raw[-1]).hexdigest()
+        return json.dumps({"generation": newest["generation"], "seqno": newest["seqno"], "hash": digest}).encode()
+
     def data(self, kind: str) -> list[dict[str, Any]]:
         """The data of every message of a type, `round.completed` for `baccarat.round.completed.v1`."""
         return [message["data"] for message in self.messages if message["type"] == f"baccarat.{kind}.v1"]

@@ -23,6 +23,7 @@ from controller.adapters.panel_terminal import SCREENS
 from controller.adapters.publisher_mqtt import Broker
 from controller.cli import tablectl
 from controller.config.models import Config
+from controller.control import casino
 from controller.core.cards import DECK
 from controller.core.conditions import ROWS
 from controller.core.facts import PUBLIC, Who
@@ -383,7 +384,15 @@ def test_the_integrator_reads_of_every_message_and_no_other() -> None:
 def test_the_integrator_reads_of_every_topic() -> None:
     named = [spans_of(row[0])[0] for row in INTEGRATOR.sections(2)["Topics"].rows()]
     broker = Broker("localhost", 1883, "BAC-07", "machine")
-    assert named == [broker.topic(leaf) for leaf in ("feed", "state", "status", "ack")]
+    topics = [broker.topic(leaf) for leaf in ("feed", "state", "status", "ack", "commands", "replies/…")]
+    assert named == [*topics, "casino.mqtt.server_status"]
+
+
+def test_the_integrator_reads_of_every_command() -> None:
+    section = INTEGRATOR.sections(2)["Commands"]
+    named = [word for row in section.rows() for word in spans_of(row[0])]
+    assert [word for word in named if word in casino.METHODS] == list(casino.METHODS)
+    assert set(casino.REFUSALS) <= set(section.spans)
 
 
 def test_the_integrators_example_is_a_message() -> None:

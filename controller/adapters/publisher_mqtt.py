@@ -16,7 +16,7 @@ import socket
 import ssl
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from controller.ports import Message, Outbox, Submit
+from controller.ports import Answer, Ask, Message, Outbox, Submit
 from controller.reporting import Report, receipted
 
 FEED_TYPE = "application/cloudevents+json; charset=utf-8"
@@ -38,6 +38,10 @@ LEVEL_TYPE = "application/json"
 WINDOW = 16  # messages without a PUBACK; two more packets stay free for state and status (mosquitto grants 20)
 OVERHEAD = 65  # bytes of a PUBLISH beside topic, type and payload: fixed header 5, lengths 4, properties 56
 PACKET_MAX = 65_536  # bytes: what the broker may send us
+COMMANDS_MAX = 16  # packets of the broker without our acknowledgement: bounds what commands may cost at once
+REPLIES_MAX = 2  # packets of replies on their way: what the feed's window leaves free
+KEPT_S = 3_600  # the broker keeps commands for a table that is away so long; what has expired is refused
+RESENT = 64  # messages read at a time to be sent again
 STEADY_S = 5.0  # a connection that held so long starts the back-off anew
 BRIEF = 3  # so many in a row that held less: perhaps two machines with one id, where the broker does not say so
 LEVEL_DELAY_S = 0.02  # state and status wait so long for a newer one, and never stand before the feed
@@ -102,7 +106,8 @@ class PublisherMqtt:
     """`state` gives the bytes of `…/state`, `status` what `…/status` says beside status, backlog and generation.
 
     `receipt`: with `broker` a PUBACK is the receipt; with `server` it is the casino server's word on `…/ack`, and a
-    PUBACK only slides the window. Everything here belongs to the loop's own thread.
+    PUBACK only slides the window. `ask` answers what comes on `…/commands`. With `server_status`, the topic on which
+    the casino server says online or offline, the link is up only while it is. All belongs to the loop's own thread.
     """
 
     name = "mqtt"
@@ -115,12 +120,15 @@ class PublisherMqtt:
         receipt: Literal["broker", "server"],
         state: Callable[[], bytes],
         status: Callable[[], dict[str, Any]],
+        ask: Ask,
+        server_status: str | None = None,
         limits: Limits = Limits(),
     ) -> None:
         if set("+#\0") & set(broker.topic("")):
             raise ValueError(f"{broker.topic('')!r} is no MQTT topic: prefix and table id hold no '+', '#' or NUL")
         self.broker, self.receipt, self.limits = broker, receipt, limits
         self.state, self.status = state, status
+        self.ask, self.server_status = ask, server_status
         self._primary = primary
         self._session: _Session | None = None
 
@@ -201,7 +209,13 @@ class _Session:
         will = _properties("", PacketTypes.WILLMESSAGE)
         self._client.will_set(self._status.topic, self._make_status("offline")[1], qos=1, retain=True, properties=will)
         self.wire = _Wire(self._client, self._settle)
-        self._routes = {self._broker.topic("ack"): self._on_ack} if owner.receipt == "server" else {}
+        self._commands = _Commands(self._client, self._broker, owner.ask, outbox, self.wire.turn)
+        self._routes: dict[str, Callable[[mqtt.MQTTMessage], None]] = {
+            self._broker.topic("commands"): self._commands.take,
+            **({self._broker.topic("ack"): self._on_ack} if owner.receipt == "server" else {}),
+            **({owner.server_status: self._on_server_status} if owner.server_status else {}),
+        }
+        self._server_up: bool | None = None if owner.server_status else True
         self._levels = (self._status, self._state)
         self.up = self._leaving = False
         self._base = self._sent = 0
@@ -265,11 +279,13 @@ class _Session:
         else:
             self._receive_max = getattr(said, "ReceiveMaximum", 65_535)
             self._packet_max = getattr(said, "MaximumPacketSize", 2**28)
-            options = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_DO_NOT_SEND)
-            if self._routes:
-                self._client.subscribe([(topic, options) for topic in self._routes])
-            else:
-                self._come_up()
+            self._client.subscribe([(topic, self._options(topic)) for topic in self._routes])
+
+    def _options(self, topic: str) -> SubscribeOptions:
+        """Of a status the retained one is wanted; a command or receipt that somebody retained must show that it is."""
+        wanted = topic == self._owner.server_status
+        handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if wanted else SubscribeOptions.RETAIN_DO_NOT_SEND
+        return SubscribeOptions(qos=1, retainAsPublished=not wanted, retainHandling=handling)
 
     def _on_suback(self, codes: list[ReasonCode]) -> None:
         refused = [f"{topic}: {code}" for topic, code in zip(self._routes, codes, strict=False) if code.is_failure]
@@ -285,7 +301,20 @@ class _Session:
             return
         self._base = self._sent = self._cursor()
         self.up = self._levels_due = True
-        self._report.up()
+        self._tell_link()
+
+    def _on_server_status(self, message: mqtt.MQTTMessage) -> None:
+        """`online` or `offline`, bare or as the member `status` of an object, as the table's own status is."""
+        self._server_up = _is_online(bytes(message.payload))
+        self._tell_link()
+
+    def _tell_link(self) -> None:
+        if not self.up or self._server_up is None:
+            return
+        if self._server_up:
+            self._report.up()
+        else:
+            self._report.down(f"the casino server says on {self._owner.server_status} that it is offline")
 
     def _on_puback(self, mid: int, code: ReasonCode, said: Properties) -> None:
         seqno = self._flights.pop(mid, None)
@@ -293,6 +322,8 @@ class _Session:
             self._moved_at = self._loop.time()
             if code.is_failure:
                 self._refuse(seqno, _words(code, said))
+            return
+        if self._commands.taken(mid, _words(code, said) if code.is_failure else ""):
             return
         for level in self._levels:
             if mid == level.mid:
@@ -319,7 +350,8 @@ class _Session:
             log.warning("ignored a message on a topic that the table did not ask for: %r", topic)
         else:
             route(message)
-        self._client.ack(message.mid, message.qos)
+        if route != self._commands.take:  # which acknowledges what it has answered
+            self._client.ack(message.mid, message.qos)
 
     def _on_ack(self, message: mqtt.MQTTMessage) -> None:
         """The casino server's receipt, cumulative: right in generation, number and hash, or it is nothing."""
@@ -365,6 +397,7 @@ class _Session:
         if not self._leaving:
             self._pump()
             self._send_levels()
+            self._commands.pump(self._free)
 
     def _pump(self) -> None:
         while self._blocked is None and self._outbox.head > self._sent:
@@ -379,7 +412,8 @@ class _Session:
 
     def _free(self) -> int:
         """How many more packets the broker takes at once."""
-        return self._receive_max - len(self._flights) - sum(level.mid is not None for level in self._levels)
+        levels = sum(level.mid is not None for level in self._levels)
+        return self._receive_max - len(self._flights) - levels - self._commands.flying
 
     def _publish(self, message: Message) -> bool:
         """Sends one message of the feed; False when it may not or cannot go."""
@@ -445,6 +479,9 @@ class _Session:
             if now - self._begun_at > self._broker.connect_s:
                 where = f"{self._broker.host}:{self._broker.port}"
                 self.wire.end(f"{where} takes the connection and does not answer: is it an MQTT broker?")
+        elif self._server_up is None and now - self._begun_at > self._broker.connect_s:
+            self._server_up = False
+            self._report.down(f"the casino server has said nothing on {self._owner.server_status}: is it running?")
         elif self._flights:
             if now - self._moved_at > limits.stall_s:
                 self.wire.end(f"no acknowledgement from {self._broker.host} for {limits.stall_s:g} s")
@@ -474,6 +511,82 @@ class _Session:
         told = status.mid is None and not status.refused
         word = "Normal disconnection" if told else "Disconnect with will message"
         self.wire.turn(partial(self._client.disconnect, ReasonCode(PacketTypes.DISCONNECT, word)))
+
+
+class _Out(NamedTuple):
+    """The packets of an answer, with its command, which is acknowledged when they are gone."""
+
+    command: mqtt.MQTTMessage
+    topic: str
+    packets: Iterator[tuple[bytes, Properties]]
+
+
+class _Commands:
+    """The casino server's commands on one connection: asked as they come, each acknowledged with its answer.
+
+    What was not acknowledged comes again after a restart or a lost connection, and `ask` knows a repeat by its key.
+    """
+
+    def __init__(
+        self,
+        client: mqtt.Client,
+        broker: Broker,
+        ask: Ask,
+        outbox: Outbox,
+        turn: Callable[[Callable[[], object]], None],
+    ) -> None:
+        self._client, self._broker, self._ask, self._outbox, self._turn = client, broker, ask, outbox, turn
+        self._out: deque[_Out] = deque()
+        self._mids: set[int] = set()
+
+    @property
+    def flying(self) -> int:
+        return len(self._mids)
+
+    def take(self, message: mqtt.MQTTMessage) -> None:
+        answer = self._ask(bytes(message.payload), message.retain)
+        answer.add_done_callback(lambda done: self._turn(partial(self._answered, message, done)))
+
+    def _answered(self, message: mqtt.MQTTMessage, done: "asyncio.Future[Answer]") -> None:
+        """Puts the answer in line; an error of `ask` is one of ours and ends `run`."""
+        answer = done.result()
+        topic = _reply_topic(self._broker, message)
+        packets = self._packets(answer, message) if topic else iter(())
+        self._out.append(_Out(message, topic, packets))
+
+    def _packets(self, answer: Answer, message: mqtt.MQTTMessage) -> Iterator[tuple[bytes, Properties]]:
+        correlation = getattr(message.properties, "CorrelationData", None)
+        after, last = answer.resend.start - 1, answer.resend.stop - 1
+        while after < last and (batch := self._outbox.read(after, min(RESENT, last - after))):
+            for resent in batch:
+                yield resent.data, _reply_properties(correlation, resent.type)
+            after = batch[-1].seqno
+        yield answer.reply, _reply_properties(correlation)
+
+    def pump(self, free: Callable[[], int]) -> None:
+        """Sends what there is room for, one answer after the other."""
+        while self._out and len(self._mids) < REPLIES_MAX and free() > 0:
+            out = self._out[0]
+            packet = next(out.packets, None)
+            if packet is None:
+                self._out.popleft()
+                self._client.ack(out.command.mid, out.command.qos)
+                continue
+            data, properties = packet
+            info = self._client.publish(out.topic, data, qos=1, properties=properties)
+            if info.rc == mqtt.MQTT_ERR_NO_CONN:
+                return
+            assert info.rc == mqtt.MQTT_ERR_SUCCESS, mqtt.error_string(info.rc)
+            self._mids.add(info.mid)
+
+    def taken(self, mid: int, refused: str) -> bool:
+        """Whether the packet with this id was a reply's; the broker has it, or says why not."""
+        if mid not in self._mids:
+            return False
+        self._mids.discard(mid)
+        if refused:
+            log.error("the broker refuses a reply: %s", refused)
+        return True
 
 
 class _Wire:
@@ -606,6 +719,36 @@ class _Wire:
         _close(self._client)
 
 
+def _is_online(payload: bytes) -> bool:
+    """Whether a status says so; what says anything else is offline."""
+    if payload == b"online":
+        return True
+    try:
+        told = json.loads(payload)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and told.get("status") == "online"
+
+
+def _reply_topic(broker: Broker, message: mqtt.MQTTMessage) -> str:
+    """Where the asker wants its reply: below `…/replies/`, where the table may write; empty where it wants none."""
+    topic = str(getattr(message.properties, "ResponseTopic", ""))
+    if topic and (not topic.startswith(broker.topic("replies/")) or set("+#") & set(topic)):
+        log.warning("no reply to %r: a response topic begins with %s", topic[:200], broker.topic("replies/"))
+        return ""
+    return topic
+
+
+def _reply_properties(correlation: bytes | None, message_type: str = "") -> Properties:
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties.ContentType = FEED_TYPE if message_type else LEVEL_TYPE
+    if message_type:
+        properties.UserProperty = ("type", message_type)
+    if correlation is not None:
+        properties.CorrelationData = correlation
+    return properties
+
+
 def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -654,7 +797,9 @@ def _connect(client: mqtt.Client, broker: Broker) -> None:
         client.tls_set_context(_tls_context(broker.tls))
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.MaximumPacketSize = PACKET_MAX
-    client.connect(broker.host, broker.port, broker.keepalive_s, clean_start=True, properties=properties)
+    properties.ReceiveMaximum = COMMANDS_MAX
+    properties.SessionExpiryInterval = KEPT_S
+    client.connect(broker.host, broker.port, broker.keepalive_s, clean_start=False, properties=properties)
 
 
 def _tls_context(tls: Tls) -> ssl.SSLContext:

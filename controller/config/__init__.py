@@ -61,6 +61,8 @@ def procedure_of(config: Config) -> Procedure:
         offline_rounds=keys.offline_rounds == "allow",
         receipts=casino.primary != "file",
         link_grace_seconds=casino.link_grace_seconds,
+        limits=casino.limits == "required" or (casino.limits is None and bool(casino.command_keys)),
+        enrolment=casino.enrolment == "required",
         sensors=config.shoe.driver != "none",
         max_pending=config.scanner.max_pending,
     )

@@ -212,6 +212,13 @@ class Casino(Section):
     command_keys: tuple[CommandKey, ...] = Field(
         default=(), max_length=16, description="whose commands the table obeys; without keys only ping is answered"
     )
+    limits: Literal["required", "none"] | None = Field(
+        default=None,
+        description="whether betting waits for the casino's limits (C7); not set: where there are command_keys",
+    )
+    enrolment: Literal["none", "required"] = Field(
+        default="none", description="whether betting waits for the casino's enrol command"
+    )
 
 
 class Storage(Section):

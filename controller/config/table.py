@@ -57,6 +57,16 @@ def _server_opens(config: Config) -> Findings:
         yield ("procedure", "open_betting"), text
 
 
+def _waits_for_commands(config: Config) -> Findings:
+    """What only a command can bring never comes where none is obeyed, or none can arrive."""
+    casino = config.casino
+    if casino.command_keys and casino.mqtt is None and casino.serial is None:
+        yield ("casino", "command_keys"), "commands come by mqtt or serial, and neither is set up: add one"
+    for key in ("limits", "enrolment"):
+        if getattr(casino, key) == "required" and not casino.command_keys:
+            yield ("casino", key), f"{key}: it comes by command, and without command_keys none is obeyed: add the key"
+
+
 def _mqtt(config: Config) -> Findings:
     mqtt = config.casino.mqtt
     if mqtt is None:
@@ -185,6 +195,7 @@ def _used_pins(config: Config) -> Iterator[tuple[tuple[str | int, ...], int]]:
 CHECKS = (
     Check(("casino",), _primary),
     Check(("casino", "procedure"), _server_opens),
+    Check(("casino",), _waits_for_commands),
     Check(("casino",), _mqtt),
     Check(("casino",), _command_keys),
     Check((), _needs),

@@ -23,6 +23,7 @@ from controller.ports import Answer, Outbox, Outcome, Submit
 
 from .acts import Reader, between, pattern, text
 from .messages import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -44,10 +45,26 @@ RESEND_MAX = 1_000  # messages an answer: some half a megabyte; the asker comes 
 SEQNO_MAX = 2**53  # the largest whole number that every reader of JSON holds exactly (RFC 8259, 6)
 
 
+REFUSALS = (
+    "malformed",
+    "oversized",
+    "retained",
+    "unsigned",
+    "wrong_table",
+    "unknown_key",
+    "bad_signature",
+    "expired",
+    "too_far",
+    "unknown_method",
+    "bad_params",
+)
+
+
 class NoCommandError(Exception):
     """`why` is a word of the integrator's guide; `error` is the reply, its id told where it could be read."""
 
     def __init__(self, why: str, code: int, text: str) -> None:
+        assert why in REFUSALS
         super().__init__(text)
         self.why, self.error = why, RpcError(code, text)
 
@@ -87,7 +104,7 @@ class CasinoDesk:
         try:
             command = self.read(data, kept=kept)
             id_ = command.id
-            event = _METHODS[command.method].event
+            event = METHODS[command.method].event
             if event is None:
                 done: asyncio.Future[Answer] = loop.create_future()
                 done.set_result(_QUESTIONS[command.method](self, command))
@@ -101,6 +118,13 @@ class CasinoDesk:
             log.warning("casino: refused a command, %s: %s: %r", no.why, no, data[:200])
             no.error.id = _id(data) if id_ is None else id_
             return loop.create_task(_after(self.submit(e.CommandRefused(self.now(), no.why)), no.error))
+        except Exception:  # a fault of ours is told and logged: the same bytes would come again after a restart
+            log.exception("casino: a command could not be looked at: %r", data[:200])
+            failed: asyncio.Future[Answer] = loop.create_future()
+            failed.set_result(
+                Answer(dump_error(RpcError(INTERNAL_ERROR, "a fault of the program: see its log", id_=id_)))
+            )
+            return failed
 
     def read(self, data: bytes, *, kept: bool = False) -> Command:
         """The command in these bytes; NoCommandError says why there is none that this table obeys now."""
@@ -110,8 +134,8 @@ class CasinoDesk:
             raise NoCommandError("oversized", INVALID_REQUEST, f"a command has at most {REQUEST_BYTES_MAX} bytes")
         told = _envelope(data)
         method: str = told["method"]
-        if method not in _METHODS:
-            known = ", ".join(_METHODS)
+        if method not in METHODS:
+            known = ", ".join(METHODS)
             raise NoCommandError("unknown_method", METHOD_NOT_FOUND, f"no method {method!r:.60}: known are {known}")
         by = () if method == "ping" else self._signer(data, told)
         return Command(told["id"], method, _params(method, told.get("params", {})), by)
@@ -254,7 +278,7 @@ def _enrolled(at: int, *, publickey: str, **said: Any) -> Event:  # noqa: ANN401
     return e.Enrolled(at, **said)
 
 
-_METHODS: dict[str, _Method] = {
+METHODS: dict[str, _Method] = {
     "ping": _Method(None),
     "open_betting": _Method(e.OpenAsked),
     "close_betting": _Method(_close),
@@ -271,7 +295,7 @@ _METHODS: dict[str, _Method] = {
 
 
 def _params(method: str, params: object) -> dict[str, Any]:
-    row = _METHODS[method]
+    row = METHODS[method]
     if not isinstance(params, dict):
         raise _bad("params must be an object with names")
     if unknown := [name for name in params if name not in (*row.needs, *row.takes)]:

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from controller.adapters.publisher_mqtt import Broker as Address
 from controller.adapters.publisher_mqtt import Limits, PublisherMqtt, Tls, _why
 from controller.core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
+from controller.ports import Answer
 from tests.broker import HOST, Broker, Subscriber, free_port, until
 from tests.fault_proxy import FaultProxy, Kind, Packet
 from tests.outbox import FakeOutbox, Heard
@@ -47,6 +48,7 @@ class Table:
         primary: bool = True,
         receipt: Literal["broker", "server"] = "broker",
         limits: Limits = QUICK,
+        server_status: str | None = None,
         **address: object,
     ) -> None:
         self.outbox = outbox or FakeOutbox()
@@ -55,9 +57,23 @@ class Table:
         self.status: dict[str, Any] = {"version": "1.0", "public_key": "k", "faults": []}
         address = {"host": HOST, "port": port, "table": "BAC-07", "machine": "m1", **address}
         where = Address(**address)  # type: ignore[arg-type]
+        self.asked: list[tuple[bytes, bool, asyncio.Future[Answer]]] = []
         self.publisher = PublisherMqtt(
-            where, primary=primary, receipt=receipt, state=lambda: self.state, status=lambda: self.status, limits=limits
+            where,
+            primary=primary,
+            receipt=receipt,
+            state=lambda: self.state,
+            status=lambda: self.status,
+            ask=self.ask,
+            server_status=server_status,
+            limits=limits,
         )
+
+    def ask(self, data: bytes, kept: bool) -> "asyncio.Future[Answer]":
+        """Keeps what was asked, with the future that a test answers."""
+        done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.asked.append((data, kept, done))
+        return done
 
     async def __aenter__(self) -> Self:
         self.task = asyncio.ensure_future(self.publisher.run(self.outbox, self.heard))

@@ -265,12 +265,22 @@ scanner: {codes: {▸table: {X: ▸1H}}}
 ! X: '1H' is no card: write rank A 2-9 T J Q K
 
 casino:
-  primary: file
-  file: {path: /f}
+  primary: mqtt
+  mqtt: {host: b, port: 1883}
   command_keys:
     - {keyid: 0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
     - {keyid: ▸0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
 ! 0123456789abcdef is listed twice
+
+casino:
+  primary: file
+  file: {path: /f}
+  ▸command_keys: [{keyid: 0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}]
+! commands come by mqtt or serial, and neither is set up
+
+casino: {primary: file, file: {path: /f}, limits: ▸required, enrolment: ▸required}
+! limits: it comes by command, and without command_keys none is obeyed
+! enrolment: it comes by command
 
 table: {id: ▸010}
 procedure: {betting_seconds: ▸0, ▸betting_seconds: 15}
