@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from . import feed
+from .core import ahead
 from .core.conditions import Refused
 from .core.events import Event, FaultGone, FaultSeen
 from .core.facts import Fact, ShoeOpened
@@ -79,6 +80,7 @@ class Loop:
         self._chain = feed.Chain(journal.generation, seqno, message_hash, row, row_hash)
         self._queue: deque[tuple[Event, asyncio.Future[Outcome]]] = deque()
         self._answers: dict[tuple[str, str], Outcome] = {}  # of keyed events that left no row, the newest last
+        self._ahead = ahead.NOTHING  # what is read of a card that is not out: kept nowhere else (B10)
         self._waiting: asyncio.Future[None] | None = None
         self.pulse = 0  # grows with every batch and every try of the disk: for the watchdog
 
@@ -122,10 +124,14 @@ class Loop:
         for _ in range(min(len(self._queue), BATCH_MAX)):
             event, future = self._queue.popleft()
             repeat = None if event.key is None else self._repeat(batch, event.key)
-            if repeat is None:
-                batch = self._play(batch, event, future)
-            else:
+            if repeat is not None:
                 batch.answers.append((future, repeat))
+                continue
+            self._ahead, heard = ahead.hear(self._ahead, batch.state, event)
+            for each in heard:
+                batch = self._play(batch, each, future)
+            if not heard:
+                batch.answers.append((future, Outcome()))
         return batch
 
     def _repeat(self, batch: _Batch, key: tuple[str, str]) -> Outcome | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from . import facts as f
 from .facts import Fact, Phase, Stops, Who
+from .profile import Rescan
 from .state import Condition, Fate, State
 
 Exits = dict[str, Who]
@@ -240,8 +241,8 @@ def find(state: State, code: str) -> Condition | None:
 
 
 def about(state: State, n: int) -> bool:
-    """Whether something stands about card `n`, so that its place is not decided yet."""
-    return any(c.detail.get("n") == str(n) for c in state.conditions)
+    """Whether something stands about card `n` that people decide. One that only must be read keeps its turn."""
+    return any(c.detail.get("n") == str(n) and not row(c.code).scan_cures for c in state.conditions)
 
 
 def unclear(state: State) -> bool:
@@ -262,6 +263,14 @@ def raised(
     exits = {choice: who for choice, who in row_.exits.items() if choice not in without}
     fact = f.IrregularityRaised(code, row_.stops, exits, detail or {})
     return (fact, f.StaffCalled(())) if row_.calls and not state.called else (fact,)
+
+
+def misread(state: State, code: str, detail: dict[str, str]) -> tuple[Fact, ...]:
+    """The facts of a misread (I01, I02). Where no scanner can read the card again, the pit boss is called to key it."""
+    if state.procedure.rescan is not Rescan.NONE:
+        return raised(state, code, detail)
+    called = () if state.called else (f.StaffCalled(()),)
+    return (*raised(state, code, detail, ("rescan",)), *called)
 
 
 def resolved(c: Condition, choice: str, by: tuple[str, ...] = ()) -> f.IrregularityResolved:

@@ -5,7 +5,7 @@ from . import facts as f
 from .betting import SECOND, close, open_stage, round_of
 from .conditions import Refused
 from .facts import Fact, HandResult, Phase, Timer
-from .profile import Confirms, Opens, Stage
+from .profile import Confirms, Opens, Rescan, Stage
 from .shoe import after_round, is_ninth, pending_unread, shoe_of
 from .state import Round, Shoe, State
 
@@ -221,7 +221,9 @@ def extra_known(state: State, event: events.CardKnown) -> tuple[Fact, ...]:
 
 
 def extra_unseen(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
-    return conditions.raised(state, _extra_code(state), {"n": str(event.n), "seen": "no"})
+    """It may wait for the next round only where a scanner can read it then."""
+    without = ("next",) if state.procedure.rescan is Rescan.NONE else ()
+    return conditions.raised(state, _extra_code(state), {"n": str(event.n), "seen": "no"}, without)
 
 
 def _extra_code(state: State) -> str:
@@ -247,5 +249,5 @@ def unseen_in_turn(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
         return extra_unseen(state, event)  # nothing is to be drawn: the card set aside is the first
     unread = pending_unread(state)
     if len(unread) + (event.n not in unread) > state.procedure.max_pending and not conditions.find(state, "I02"):
-        return conditions.raised(state, "I02", {"slot": round_.next})
+        return conditions.misread(state, "I02", {"slot": round_.next})
     return ()

@@ -23,12 +23,21 @@ class Event:
 
 @record
 class CardMoved(Event):
-    """One card left the shoe (a sensor saw it, or a card script says `skip`)."""
+    """One card left the shoe (a sensor saw it, or a card script says `skip`).
+
+    `card` is its face where the scanner had read it before: no event says it sooner (B10).
+    """
+
+    card: Card | None = None
+
+
+# What a scanner says; `hand`: the one for the hand, which reads cards that are out.
 
 
 @record
 class CardScanned(Event):
     card: Card
+    hand: bool = False
 
 
 @record
@@ -36,6 +45,7 @@ class CardUnread(Event):
     """The scanner saw a card and could not read it, or its line was noise (D8)."""
 
     raw: str
+    hand: bool = False
 
 
 @record
@@ -43,6 +53,7 @@ class CodeUnknown(Event):
     """A whole, clean code that is in no code table (I06)."""
 
     raw: str
+    hand: bool = False
 
 
 @record
@@ -50,6 +61,7 @@ class CutCardSeen(Event):
     """The cut card left the shoe. `via` is the signal: code, beams, reflectance, head, manual."""
 
     via: str
+    hand: bool = False
 
 
 @record

@@ -103,6 +103,22 @@ class Confirms(StrEnum):
     NONE = "none"
 
 
+class Position(StrEnum):
+    """Where the scanner reads a card: out of the shoe, on its way out, or while it lies in the shoe."""
+
+    AFTER_EXIT = "after_exit"
+    BEFORE_EXIT = "before_exit"
+    IN_SHOE = "in_shoe"
+
+
+class Rescan(StrEnum):
+    """Where a card that is out is read again (D8): at the same scanner, at one for the hand, or nowhere."""
+
+    SAME = "same"
+    HAND = "hand"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """What may be staked on a bet at this table, least and most, as exact decimal strings (C7)."""
@@ -135,3 +151,10 @@ class Procedure:
     read_window_ms: int = 2000
     remind_seconds: int = 30
     empty_ms: int = 3000
+    position: Position = Position.AFTER_EXIT
+    rescan: Rescan = Rescan.SAME
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether a card is read before it is out, so that its reading waits for its movement (B10)."""
+        return self.sensors and self.position is not Position.AFTER_EXIT

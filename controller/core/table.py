@@ -137,11 +137,16 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
 
 def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
     out = upkeep.moved(state, event)
+    if type(out[0]) is f.CardCameAgain:
+        return out
     held = conditions.cards_held(state) and state.phase is not Phase.BETTING  # no hold keeps a betting open (I07)
-    if held or upkeep.unplaced(state) or type(out[0]) is f.CardCameAgain:
-        return out  # `_follows` places it in its turn
+    waits = held or bool(upkeep.unplaced(state))  # `_follows` places it in its turn
     n = state.shoe.out + 1 if state.shoe else 0
-    return (*out, *_place(state, e.CardUnseen(event.at, n, event.at)))
+    if event.card is None:
+        return out if waits else (*out, *_place(state, e.CardUnseen(event.at, n, event.at)))
+    if waits:
+        return (*out, f.CardRead(n, event.card, "scan"))
+    return _place(state, e.CardKnown(event.at, n, event.at, event.card, "scan"))
 
 
 def _scanned(state: State, event: e.CardScanned) -> tuple[Fact, ...]:
@@ -201,6 +206,7 @@ _COMPLETES = (f.RoundDealt, f.RoundCompleted)
 _DEALS = (f.CardDealt, *_COMPLETES, f.BettingOpened, *_RAISES)
 _VOIDS = (f.RoundVoided, f.RoundCancelled, f.CutCardDrawn, *_RAISES)
 _KEEPS = (f.CardOut, f.CardRead)
+_PLACES = (*_KEEPS, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, f.IrregularityResolved, *_DEALS)
 _CUTS = (f.CutCardDrawn, *_RAISES)
 _CLOSES = (f.BettingClosed, *_RAISES)
 
@@ -244,11 +250,8 @@ _day_end = _cell(shoe.close_table, f.TableClosed)
 _end_now = _cell(shoe.end_now, f.ShoeEndQueued)
 _end_aft = _cell(shoe.end_after_round, f.ShoeEndQueued)
 
-_scan = _cell(
-    _scanned,
-    *(*_KEEPS, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, f.IrregularityResolved, *_DEALS),
-)
-_move = _cell(_moved, f.CardOut, f.CardCameAgain, f.CardBurned, f.CardLeft, *_CLOSES)
+_scan = _cell(_scanned, *_PLACES)
+_move = _cell(_moved, f.CardCameAgain, *_PLACES)
 _blind = _cell(upkeep.unread, f.ScanFailed, *_RAISES)
 _alien = _cell(upkeep.unknown, f.ScanFailed, *_RAISES)
 _again = _cell(upkeep.repeated, *_RAISES)

@@ -76,7 +76,7 @@ def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
     pending = pending_unread(state)
     if state.procedure.sensors and not pending:
         return (failed,)
-    return (failed, *conditions.raised(state, "I01", _which(state, pending)))
+    return (failed, *conditions.misread(state, "I01", _which(state, pending)))
 
 
 def unknown(state: State, event: events.CodeUnknown) -> tuple[Fact, ...]:
@@ -119,7 +119,7 @@ def not_read(state: State) -> tuple[Fact, ...]:
     code = "I01" if len(pending) == 1 else "I02"
     if conditions.find(state, code):
         return (spent,)
-    return conditions.raised(state, code, _which(state, pending))
+    return conditions.misread(state, code, _which(state, pending))
 
 
 def arm(state: State, at: int) -> tuple[Fact, ...]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from . import conditions
 from .cards import Card, Slot, total
 from .facts import Phase, RoundCancelled, RoundCompleted, Stops
-from .profile import Confirms, Limit, Opens
+from .profile import Confirms, Limit, Opens, Rescan
 from .rules import split
 from .state import Condition, Round, Shoe, State
 
@@ -95,8 +95,9 @@ def _of_condition(state: State, c: Condition) -> Prompt:
 
 
 def _unread(state: State, c: Condition) -> Variant:
-    """The cards before it may have been read since."""
-    return "", {"slot": state.round.next.value} if state.round and state.round.next else {}
+    """The cards before it may have been read since; where it is read again, the hands must know."""
+    where = {Rescan.HAND: ".hand", Rescan.NONE: ".key"}.get(state.procedure.rescan, "")
+    return where, {"slot": state.round.next.value} if state.round and state.round.next else {}
 
 
 def _surplus(state: State, c: Condition) -> Variant:

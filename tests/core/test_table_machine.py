@@ -17,7 +17,7 @@ from controller.core import events as e
 from controller.core.cards import DECK, Card, Slot
 from controller.core.conditions import ROWS
 from controller.core.facts import Phase, Stops
-from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Opens, Procedure, Stage
+from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Opens, Position, Procedure, Rescan, Stage
 from controller.core.shoe import counts
 from controller.core.state import State
 from controller.core.view import Text
@@ -60,6 +60,8 @@ procedures = st.builds(
     receipts=st.booleans(),
     sensors=st.booleans(),
     max_pending=st.sampled_from([1, 2]),
+    position=st.sampled_from(Position),
+    rescan=st.sampled_from(Rescan),
 )
 cards = st.one_of(st.sampled_from(FEW), st.sampled_from(DECK))
 
@@ -104,6 +106,10 @@ class Night(RuleBasedStateMachine):
     @rule(card=cards, early=st.sampled_from([0, 0, 0, 100_000_000]))
     def scan(self, card: Card, early: int) -> None:
         self.submit(e.CardScanned(self.table.now - early, card))
+
+    @rule(card=cards)
+    def scan_by_hand(self, card: Card) -> None:
+        self.submit(e.CardScanned(self.table.now, card, hand=True))
 
     @rule(early=st.sampled_from([0, 0, 0, 100_000_000]))
     def move(self, early: int) -> None:

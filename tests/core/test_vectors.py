@@ -8,7 +8,7 @@ from controller.core import events as e
 from controller.core import facts as f
 from controller.core.cards import Card
 from controller.core.facts import Phase
-from controller.core.profile import Confirms, Opens, Procedure
+from controller.core.profile import Confirms, Opens, Position, Procedure, Rescan
 from tests.shoes import SHOES, Shoe, expected
 from tests.table.driver import PACE_NS, Table
 
@@ -17,6 +17,8 @@ LAYOUTS = {
     "free": FREE,
     "free with sensors": Procedure(open_betting=Opens.NONE, confirm_result=Confirms.NONE, sensors=True),
     "buttons and sensors": Procedure(sensors=True),
+    "before the exit": Procedure(sensors=True, position=Position.BEFORE_EXIT),
+    "in the shoe": Procedure(sensors=True, position=Position.IN_SHOE, rescan=Rescan.NONE),
     "by itself": Procedure(open_betting=Opens.AUTO, confirm_result=Confirms.AUTO),
 }
 
@@ -44,6 +46,8 @@ def deal(table: Table, shoe: Shoe) -> None:
     for what, code in shoe.events:
         if what == "cut":
             table.submit(e.CutCardSeen(table.now, "code"))
+            if table.state.procedure.reads_ahead:
+                table.submit(e.CutCardSeen(table.now, "beams"))  # where the scanner sees it, it is not out yet
         elif what == "burn" and table.state.procedure.sensors:
             table.submit(e.CardMoved(table.now))
         else:

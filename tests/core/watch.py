@@ -233,16 +233,24 @@ class Watch:
         if type(event) is not e.CardScanned or shoe is None or before.phase is Phase.UNLOADING:
             return
         assert after is not None
-        known = [n for n in range(1, after.out + 1) if after.face(n) and (n > shoe.out or not shoe.face(n))]
-        if known:
+        if known := self._learnt(before):
             assert [after.face(n) for n in known] == [event.card], "one scan, one number"
         else:
             assert before.procedure.sensors, "without sensors one scan is one card"
             assert conditions.find(self.state, "I04"), "a scan that is no card is told (I04)"
             assert after.fates == shoe.fates
 
+    def _learnt(self, before: State) -> list[int]:
+        """The numbers whose faces are known since then."""
+        was, is_ = before.shoe, self.state.shoe
+        assert was is not None and is_ is not None
+        return [n for n in range(1, is_.out + 1) if is_.face(n) and (n > was.out or not was.face(n))]
+
     def _moves(self, before: State, event: e.Event) -> None:
-        """What goes out of the shoe is one number, or one that was pushed back and has its number (B11, I17)."""
+        """What goes out of the shoe is one number, or one that was pushed back and has its number (B11, I17).
+
+        A card that was read before it was out has that reading, and no other card has it.
+        """
         crossed = CROSSED.get(type(event))
         shoe, after = before.shoe, self.state.shoe
         if crossed is None or shoe is None:
@@ -251,6 +259,10 @@ class Watch:
         if crossed < 0 and shoe.back == shoe.out:
             crossed = 0  # what never left cannot have gone back
         assert (after.out - after.back) - (shoe.out - shoe.back) == crossed, "outside is what left and did not go back"
+        if type(event) is e.CardMoved:
+            faces_ = {n: after.face(n) for n in self._learnt(before)}
+            read = {after.out: event.card} if event.card and not shoe.back else {}
+            assert faces_ == read or (not faces_ and before.phase is Phase.UNLOADING), "what is left is only counted"
 
     def _view(self, state: State) -> None:
         """What the panel asks for may be done, in words that there are."""

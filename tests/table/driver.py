@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from controller.core import ahead
 from controller.core import events as e
 from controller.core.cards import DECK, Card
 from controller.core.conditions import Refused
@@ -37,6 +38,7 @@ class Table:
     ) -> None:
         self.observer = observer
         self.state, self.now, self.boot = State(), ZERO, 1
+        self.ahead = ahead.NOTHING
         self.told: list[Fact] = []
         self.scanned: list[Card] = []
         self.refused: Refused | None = None
@@ -47,18 +49,22 @@ class Table:
 
     def submit(self, event: e.Event) -> tuple[Fact, ...]:
         """What the event comes to, with the deadlines before it: exactly what the loop does."""
-        told: list[Fact] = []
+        begun = len(self.told)
         self.refused = None
+        self.ahead, heard = ahead.hear(self.ahead, self.state, event)
         try:
-            for happened, facts, after in play(self.state, event):
-                self.state = after
-                told += facts
-                if self.observer:
-                    self.observer(happened, facts, after)
+            for each in heard:
+                self._play(each)
         except Refused as refused:
             self.refused = refused
-        self.told += told
-        return tuple(told)
+        return tuple(self.told[begun:])
+
+    def _play(self, event: e.Event) -> None:
+        for happened, facts, after in play(self.state, event):
+            self.state = after
+            self.told += facts
+            if self.observer:
+                self.observer(happened, facts, after)
 
     def wait(self, span: int) -> None:
         """Time passes, and the loop wakes the core at every deadline."""
@@ -73,7 +79,8 @@ class Table:
         raise Mismatch("deadline after deadline, without end")
 
     def restart(self, *, other: bool = False) -> None:
-        """The program starts again; on another boot the machine's clock does too."""
+        """The program starts again, and what it had in memory is gone; on another boot so is the machine's clock."""
+        self.ahead = ahead.NOTHING
         if other:
             self.boot, self.now = self.boot + 1, BOOTED
         self.submit(e.Restarted(self.now, boot=f"boot{self.boot}", version="1.0", confighash="config"))
@@ -83,12 +90,17 @@ class Table:
         self.submit(e.CardScanned(self.now, card))
 
     def deal(self, card: Card) -> None:
-        """A card at the dealer's pace: moved where the shoe has sensors, then scanned."""
+        """A card at the dealer's pace: moved where the shoe has sensors, and scanned before or after that."""
+        procedure = self.state.procedure
         self.wait(PACE_NS)
-        if self.state.procedure.sensors:
-            self.submit(e.CardMoved(self.now))
+        if procedure.reads_ahead:
+            self.scan(card)
             self.wait(READ_NS)
-        self.scan(card)
+        if procedure.sensors:
+            self.submit(e.CardMoved(self.now))
+        if not procedure.reads_ahead:
+            self.wait(READ_NS if procedure.sensors else 0)
+            self.scan(card)
 
     def until_card(self) -> None:
         """START where the dealer has it, the betting time, the receipts: up to the card."""

@@ -18,7 +18,19 @@ from controller.core import facts as f
 from controller.core.cards import Card, Slot
 from controller.core.conditions import Refused
 from controller.core.facts import PUBLIC, Fact, Phase
-from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Limit, Opens, Procedure, Profile, Stage
+from controller.core.profile import (
+    Burn,
+    Confirms,
+    CutFirst,
+    LastRound,
+    Limit,
+    Opens,
+    Position,
+    Procedure,
+    Profile,
+    Rescan,
+    Stage,
+)
 from controller.core.state import State
 from controller.core.table import due, fold
 from controller.core.view import Text, view
@@ -63,6 +75,10 @@ def _card(said: Said) -> e.Event:
     return e.CardScanned(said.at, card)
 
 
+def _hand(said: Said) -> e.Event:
+    return e.CardScanned(said.at, Card.parse(said.word), hand=True)
+
+
 def _resolve(said: Said) -> e.Event:
     code, choice, *card = said.words
     return e.ResolveAsked(said.at, code, choice, Card.parse(card[0]) if card else None, by=said.by)
@@ -83,6 +99,7 @@ def _limits(said: Said) -> e.Event:
 EVENTS: dict[str, Callable[[Said], e.Event]] = {
     "card": _card,
     "move": lambda said: e.CardMoved(said.at),
+    "hand": _hand,
     "noread": lambda said: e.CardUnread(said.at, " ".join(said.words) or "?"),
     "code": lambda said: e.CodeUnknown(said.at, said.word),
     "cut": lambda said: e.CutCardSeen(said.at, said.words[0] if said.words else "code"),
@@ -228,7 +245,12 @@ _RULES: dict[str, Callable[[str], dict[str, Any]]] = {
     "burn": _burn,
     "depth": lambda text: {"cut_depth": None if text == "none" else tuple(map(int, text.split("-")))},
 }
-_KINDS: dict[str, Callable[[str], object]] = {"open_betting": Opens, "confirm_result": Confirms}
+_KINDS: dict[str, Callable[[str], object]] = {
+    "open_betting": Opens,
+    "confirm_result": Confirms,
+    "position": Position,
+    "rescan": Rescan,
+}
 _YES = {"yes": True, "no": False, "allow": True, "refuse": False}
 
 

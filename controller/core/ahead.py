@@ -1,0 +1,130 @@
+"""A scanner that reads a card before it is out: what it says waits here until the card is (B10, `scanner.position`).
+
+It waits in memory and nowhere else: in no state, no fact, no row of the journal, so that no door can let out a face
+whose card is still in the shoe. A power cut takes it along, and its card is then one that was not read (I01).
+
+One label lies before the scanner at a time, and only a card that leaves makes room for the next. So a reading belongs
+to the movement that comes after it; the same label again is the same card (I04); another one, with no card gone
+between, says that a movement was missed or a label misread: people say how many cards left, nobody guesses (I08).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from . import conditions
+from . import events as e
+from .events import Event
+from .facts import Phase
+from .profile import Position, Rescan
+from .state import State
+
+Reading = e.CardScanned | e.CardUnread | e.CodeUnknown | e.CutCardSeen
+UNREAD = ""  # the raw text of a card that left and of which the scanner has said nothing
+
+
+class Ahead(NamedTuple):
+    """What was read of the next thing out, and the shoe that it lay in (None: none was loaded yet).
+
+    `doubtful`: two labels were seen for one card, and neither counts.
+    """
+
+    reading: Reading | None = None
+    shoe: int | None = None
+    doubtful: bool = False
+
+
+Heard = tuple[Ahead, tuple[Event, ...]]
+NOTHING = Ahead()
+
+
+def hear(ahead: Ahead, state: State, event: Event) -> Heard:
+    """What waits after `event`, and what the table hears of it, in order; with a scanner after the exit, itself."""
+    if not state.procedure.reads_ahead:
+        return NOTHING, (event,)
+    handler = _HEARD.get(type(event))
+    if handler is None:
+        return ahead, (event,)
+    shoe = state.shoe.number if state.shoe else None
+    if ahead.shoe not in (None, shoe):
+        ahead = NOTHING  # it was of a shoe that is gone
+    return handler(ahead, state, event)
+
+
+def _read(ahead: Ahead, state: State, event: Reading) -> Heard:
+    if event.hand:
+        return ahead, (event,)
+    if type(event) is not e.CutCardSeen and _is_cure(state):
+        return NOTHING, (event,)
+    shoe = state.shoe.number if state.shoe else None
+    if state.phase in _SHOE_WORK:  # cards are put in and taken out: what lies there last is the next one
+        in_shoe = state.procedure.position is Position.IN_SHOE
+        return (Ahead(event, shoe), ()) if in_shoe or state.shoe else (NOTHING, (event,))
+    before = ahead.reading
+    if ahead.doubtful:
+        return ahead, ()
+    if type(event) is e.CardUnread or before is None or type(before) is e.CardUnread:
+        waits = (e.CutCardWaiting(event.at),) if type(event) is e.CutCardSeen else ()
+        return Ahead(event, shoe), waits
+    if _label(before) == _label(event):
+        return ahead, (e.CardRepeated(event.at),)
+    return Ahead(None, shoe, doubtful=True), (e.MovementUnclear(event.at, "scans"),)
+
+
+_SHOE_WORK = (Phase.CLOSED, Phase.PREPARING, Phase.UNLOADING)
+
+
+def _is_cure(state: State) -> bool:
+    """Whether the scanner is shown a card that is out: where it may read one again, and the panel asks for one."""
+    if state.procedure.rescan is not Rescan.SAME or state.procedure.position is Position.IN_SHOE:
+        return False
+    shoe = state.shoe
+    aside = shoe is not None and shoe.aside is not None
+    return aside or bool(conditions.find(state, "I01") or conditions.find(state, "I02"))
+
+
+def _label(reading: Reading) -> object:
+    match reading:
+        case e.CardScanned(card=card):
+            return card
+        case e.CodeUnknown(raw=raw):
+            return raw
+        case _:
+            return type(reading)
+
+
+def _moved(ahead: Ahead, state: State, event: e.CardMoved) -> Heard:
+    """The reading is that of the card that is out now; without one, it was not read."""
+    match ahead.reading:
+        case e.CardScanned(card=card):
+            return NOTHING, (replace(event, card=card),)
+        case e.CutCardSeen(via=via):
+            return NOTHING, (e.CutCardSeen(event.at, via, key=event.key),)  # no sensor told it from a card
+        case None:
+            return NOTHING, (event, e.CardUnread(event.at, UNREAD))
+        case reading:
+            return NOTHING, (event, replace(reading, at=event.at))
+
+
+def _cut(ahead: Ahead, state: State, event: e.CutCardSeen) -> Heard:
+    """The cut card's code is a reading; what the sensors say of it is that it left."""
+    if event.via == "code":
+        return _read(ahead, state, event)
+    return (NOTHING if type(ahead.reading) is e.CutCardSeen else ahead), (event,)
+
+
+def _doubted(ahead: Ahead, state: State, event: Event) -> Heard:
+    """More or less than one card moved: whose reading it was is not known any more."""
+    return NOTHING, (event,)
+
+
+_HEARD: dict[type[Event], Callable[[Ahead, State, Any], Heard]] = {
+    e.CardScanned: _read,
+    e.CardUnread: _read,
+    e.CodeUnknown: _read,
+    e.CutCardSeen: _cut,
+    e.CardMoved: _moved,
+    e.TwoCardsMoved: _doubted,
+    e.MovementUnclear: _doubted,
+    e.CardReturned: _doubted,
+}
