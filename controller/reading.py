@@ -22,8 +22,7 @@ from .ports import Submit
 
 log = logging.getLogger(__name__)
 
-CODE = "I40"
-PART = "scanner"
+FAULTS = {False: ("I40", "scanner"), True: ("hand_scanner", "scanner.hand")}  # code and part, by `hand`
 LINE_MAX = 128  # bytes: more than any code of ours, so that a foreign label is told whole (I06)
 SETTLE_S = 0.05  # six characters at 1200 baud, three packets of a USB device that is asked each 16 ms
 SETTLE_TRIES = 20  # a second: what never pauses is no scanner, or none that we understand
@@ -80,7 +79,8 @@ class Reading:
     `retry_s` is the first and the longest wait between two attempts to open it. `opened` is set while the device is
     read: what was sent before is not taken. `tried` is set once the first attempt is over, whatever its end.
     `in_clear` says whether no card can be in play now, so that `diag` may tell what a line says. `now` is
-    CLOCK_MONOTONIC, ns.
+    CLOCK_MONOTONIC, ns. `hand`: it is the scanner for the hand,
+    which reads cards that are out; its fault is `hand_scanner`, and the game can do without it.
     """
 
     def __init__(
@@ -96,9 +96,10 @@ class Reading:
         retry_s: tuple[float, float],
         in_clear: Callable[[], bool] = never,
         now: Callable[[], int] = time.monotonic_ns,
+        hand: bool = False,
     ) -> None:
         self.lines = Lines(LINE_MAX, idle_ms * 1_000_000)
-        self.scans = Scans(codes, repeat_ms)
+        self.scans = Scans(codes, repeat_ms, hand=hand)
         self.doubt = Doubt()
         self.opened = asyncio.Event()
         self.tried = asyncio.Event()
@@ -111,6 +112,7 @@ class Reading:
         self._retry_s = retry_s
         self._in_clear = in_clear
         self._now = now
+        self._hand = hand
         self._heard: deque[Heard] = deque(maxlen=HEARD_MAX)
         self._fault: str | None = None  # the text of the fault that stands; None: what a run before this one saw
         self._timer: asyncio.TimerHandle | None = None  # set while half a line waits
@@ -275,7 +277,7 @@ class Reading:
 
     def _found(self, submit: Submit, at: int) -> None:
         if self._fault != "":
-            submit(FaultGone(at, CODE, PART))  # also what an earlier run of the program may have left standing
+            submit(FaultGone(at, *FAULTS[self._hand]))  # also what an earlier run of the program may have left standing
         if self._fault:
             log.warning("%s is read again", self._name)
         self._fault = ""
@@ -288,7 +290,7 @@ class Reading:
         if text != self._fault:
             log.warning("%s", text)
         if not self._fault:
-            submit(FaultSeen(at, CODE, PART, text))
+            submit(FaultSeen(at, *FAULTS[self._hand], text))
         self._fault = text
         self.tried.set()
 

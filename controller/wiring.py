@@ -103,6 +103,7 @@ class _Reads(TypedDict):
     repeat_ms: int
     in_clear: Callable[[], bool]
     now: Callable[[], int]
+    hand: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,14 +292,27 @@ def _wire_scanner(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     if keys_.driver == "none" or "scanner" not in only:
         return
     assert keys_.port is not None, "the configuration requires a port for this driver"
-    scanner: ScannerHid | ScannerSerial
-    reads = _Reads(codes=codes_of(cfg), repeat_ms=keys_.repeat_ms, in_clear=made.in_clear, now=made.ground.now)
-    if keys_.driver == "hid":
-        scanner = ScannerHid(port=keys_.port, kernel=made.ground.kernel, **reads)
-    else:
-        scanner = ScannerSerial(port=keys_.port, baud=keys_.baud, **reads)
+    scanner = _scanner(cfg, made, keys_.driver, keys_.port, keys_.baud)
     made.sources.append(scanner)
     made.parts["scanner"] = Part(keys_.driver, scanner.diag)
+    if keys_.hand is not None:
+        hand = keys_.hand
+        made.sources.append(_scanner(cfg, made, hand.driver, hand.port, hand.baud, hand=True))
+
+
+def _scanner(
+    cfg: Config, made: Devices, driver: str, port: str, baud: int, *, hand: bool = False
+) -> ScannerHid | ScannerSerial:
+    reads = _Reads(
+        codes=codes_of(cfg),
+        repeat_ms=cfg.scanner.repeat_ms,
+        in_clear=made.in_clear,
+        now=made.ground.now,
+        hand=hand,
+    )
+    if driver == "hid":
+        return ScannerHid(port=port, kernel=made.ground.kernel, **reads)
+    return ScannerSerial(port=port, baud=baud, **reads)
 
 
 def _wire_shoe(cfg: Config, made: Devices, only: frozenset[str]) -> None:

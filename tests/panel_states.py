@@ -9,7 +9,20 @@ from dataclasses import replace
 
 from controller.core import events as e
 from controller.core.cards import DECK, Card, Slot
-from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Limit, Opens, Procedure, Profile, Stage
+from controller.core.profile import (
+    Bet,
+    Burn,
+    Confirms,
+    CutFirst,
+    LastRound,
+    Limit,
+    Opens,
+    Payout,
+    Procedure,
+    Profile,
+    Rescan,
+    Stage,
+)
 from controller.core.state import State
 from controller.core.table import due, play
 from tests.profiles import CLASSIC
@@ -20,8 +33,22 @@ BOTH = ("D1", "J1")  # a dealer and a pit boss: who may do anything
 PLAIN = Procedure(receipts=False)
 READY_MADE = replace(CLASSIC, shoe_steps=("load",), cut_depth=None)
 
+SIDE = {
+    "natural": Bet("n", (Payout("banker_natural", None),), (), 2),
+    "pair": Bet("p", (Payout("player_pair", None),), (), 2),
+    "six": Bet("s", (Payout("banker_wins_with_6_on_2", None), Payout("banker_wins_with_6_on_3", None)), (), 2),
+}
+
+
+def _closing(what: Profile, kind: str) -> Profile:
+    """With a side bet that closes after the second round."""
+    return replace(what, bets=(*what.bets, SIDE[kind]))
+
+
 OPTIONS: dict[str, Callable[[Procedure, Profile], tuple[Procedure, Profile]]] = {
     "sensors": lambda how, what: (replace(how, sensors=True), what),
+    "rescan:hand": lambda how, what: (replace(how, rescan=Rescan.HAND), what),
+    "rescan:none": lambda how, what: (replace(how, rescan=Rescan.NONE), what),
     "receipts": lambda how, what: (replace(how, receipts=True), what),
     "limits": lambda how, what: (replace(how, limits=True), what),
     "enrolment": lambda how, what: (replace(how, enrolment=True), what),
@@ -39,6 +66,9 @@ OPTIONS: dict[str, Callable[[Procedure, Profile], tuple[Procedure, Profile]]] = 
     "shuffle_now": lambda how, what: (how, replace(what, cut_first=CutFirst.SHUFFLE_NOW)),
     "depth": lambda how, what: (how, replace(what, cut_depth=(7, 14))),
     "late": lambda how, what: (how, replace(what, cut_depth=(22, 30))),
+    "closes:natural": lambda how, what: (how, _closing(what, "natural")),
+    "closes:pair": lambda how, what: (how, _closing(what, "pair")),
+    "closes:six": lambda how, what: (how, _closing(what, "six")),
     "stages": lambda how, what: (how, replace(what, stages=(Stage(Slot.P1), Stage(Slot.B1), Stage(Slot.P2)))),
     "lenient": lambda how, what: (how, replace(what, early_close=True, use_early_card=True)),
 }

@@ -29,6 +29,7 @@ from controller.core.profile import Confirms
 from controller.core.shoe import END_REASONS, KNOWN_STEPS
 from controller.core.state import State
 from controller.core.view import Prompt, Text, View, of_disk, view
+from controller.link.movements import Line
 from controller.panel import LOCALE, NO_ANSWER, NO_NOTICE, NO_PROMPT, LanguageError, MissingWordsError, Panel21, Words
 from controller.panel import languages as languages_of
 from tests.panel_states import OPTIONS, Table, played
@@ -208,8 +209,72 @@ B9: load start end:discretion
     strip: CAMBIO AL TERMINAR
 B11, sensors: load end:discretion
     CAMBIO / DE ZAPATO / saque y CONFIRME
+I50, closes:natural: load start tick 9H 2S TD 3C confirm start
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: ÚLT. NATURAL
+I50, closes:natural: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
+    RECOJA / DCHA. A IZQDA. / al descarte
+    strip: SIN NATURAL
+I50, closes:pair: load start tick 9H 2S TD 3C confirm start
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: ÚLT. PAREJA
+I50, closes:pair: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
+    RECOJA / DCHA. A IZQDA. / al descarte
+    strip: SIN PAREJA
+I50, closes:six: load start tick 9H 2S TD 3C confirm start
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: ÚLT. SEIS
+I50, closes:six: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
+    RECOJA / DCHA. A IZQDA. / al descarte
+    strip: SIN SEIS
+I50, closes:natural closes:pair: load start tick 9H 2S TD 3C confirm start
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: ÚLT. NATURAL Y PAREJA
+I50, closes:natural closes:pair: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
+    RECOJA / DCHA. A IZQDA. / al descarte
+    strip: SIN NATURAL NI PAREJA
+I50, closes:pair closes:six: load start tick 9H 2S TD 3C confirm start
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: ÚLT. PAREJA Y SEIS
+I50, closes:pair closes:six: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
+    RECOJA / DCHA. A IZQDA. / al descarte
+    strip: SIN PAREJA NI SEIS
+I50, closes:natural closes:pair closes:six: load start tick 9H 2S TD 3C confirm start
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: ÚLT. NAT. PAR. Y SEIS
+I50, closes:natural closes:pair closes:six: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
+    RECOJA / DCHA. A IZQDA. / al descarte
+    strip: SIN NAT. PAR. NI SEIS
+I41: load fault:I41:exit_inner
+    SENSOR INT. / TERMINE RONDA / llame al técnico
+I41: load fault:I41:exit_outer
+    SENSOR EXT. / TERMINE RONDA / llame al técnico
+I41: load fault:I41:present
+    SENSOR BOCA / TERMINE RONDA / llame al técnico
+I41: load fault:I41:lid
+    SENSOR TAPA / TERMINE RONDA / llame al técnico
+I41: load fault:I41:chip
+    SENSOR CHIP / TERMINE RONDA / llame al técnico
+I41: load fault:I41:edges
+    SENSOR SEÑAL / TERMINE RONDA / llame al técnico
+DESIGN 6: load start fault:hand_scanner:scanner.hand
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: SIN LECTOR DE MANO
 I01, burn: load noread
     NO LEÍDA / PASE LA QUEMADA / otra vez
+I01, rescan:hand: load start tick 2H 2S 3D noread
+    NO LEÍDA / PASE BANCA 2ª / lector de mano
+I01, rescan:none: load start tick 2H 2S 3D noread
+    NO LEÍDA / BANCA 2ª / LLAME AL JEFE
+    strip: JEFE LLAMADO
+I01, burn rescan:none: load noread
+    NO LEÍDA / LA QUEMADA / LLAME AL JEFE
+    strip: JEFE LLAMADO
+I02, sensors rescan:hand: load start tick move 2H move move move
+    NO SAQUE MÁS / PASE BANCA 1ª / lector de mano
+I02, sensors rescan:none: load start tick move 2H move move move
+    NO SAQUE MÁS / BANCA 1ª / LLAME AL JEFE
+    strip: JEFE LLAMADO
 I05, one_deck: load start tick TC TC
     SOBRA UN 10♣ / NO LA MUEVA / LLAME AL JEFE
     strip: JEFE LLAMADO
@@ -341,16 +406,22 @@ I39: load opened shut
 I39: load start tick 2H opened
     BANCA 1ª / SAQUE CARTA
     strip: SE ABRIÓ LA TAPA
-I41: load fault:I41:exit_inner
-    SENSOR / exit_inner / llame al técnico
+I41: load fault:I41:cut
+    SENSOR CORTE / TERMINE RONDA / llame al técnico
 I41: load start fault:I41:exit_inner
     APUESTAS / ABIERTAS / no saque cartas
-    strip: SENSOR exit_inner
+    strip: SENSOR INT.
 I47: load start tick 2H hold
     JUGADOR 1ª / PASE OTRA VEZ / la misma carta
 I49: load end:discretion left:417
     SOBRAN 1 / CUENTE OTRA VEZ / LLAME AL JEFE
     strip: JEFE LLAMADO
+I50, closes:natural closes:six: load start tick 9H 2S TD 3C confirm start
+    APUESTAS / ABIERTAS / no saque cartas
+    strip: ÚLT. NATURAL Y SEIS
+I50, closes:natural closes:six: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
+    RECOJA / DCHA. A IZQDA. / al descarte
+    strip: SIN NATURAL NI SEIS
 F2: load start down
     APUESTAS / ABIERTAS / no saque cartas
     strip: SIN SERVIDOR
@@ -639,6 +710,9 @@ CLOSED = {  # the widest that each value of a prompt may be
 }
 
 
+SENSORS = (*map(str, Line), "edges", "chip")  # the parts of I41
+
+
 def room(key: str) -> int | None:
     """How wide the words of a key may be; None where they go to no panel."""
     if key.startswith("strip.") or key == NO_NOTICE:
@@ -652,6 +726,7 @@ def test_prompts_fit_with_their_widest_values(language: str) -> None:
     for key, written in source(language).items():
         names = sorted(placeholders(written))
         hands = dict.fromkeys(("player", "banker"), HANDS if key.startswith("I35.") else POINTS)
+        hands |= {"part": SENSORS} if key.startswith("I41.") else {}
         for values in product(*((CLOSED | hands)[name] for name in names)) if room(key) else ():
             said = words.text(Text(key, dict(zip(names, map(str, values), strict=True))))
             assert len(said) <= (room(key) or 0), (key, said)

@@ -33,6 +33,9 @@ PANEL = {"display": {"driver": "ssd1309", "interface": "i2c", "bus": 1, "address
 SHOE = {"shoe": {"driver": "gpio", "exit_inner": 17, "exit_outer": 27, "cut": 22, "lid": 23, "present": 18}}
 KEYBOARD = {"scanner": {"driver": "hid", "port": "/dev/input/by-id/usb-scanner-event-kbd"}}
 
+HAND = {"driver": "hid", "port": "/dev/input/by-id/usb-hand-event-kbd"}
+TWO_SCANNERS = {"scanner": {"driver": "serial", "port": "/dev/ttyS9", "rescan": "hand", "hand": HAND}}
+
 
 def _build(folder: Path, sections: dict[str, Any]) -> wiring.Table:
     config = {
@@ -60,6 +63,7 @@ def _names(parts: list[Any]) -> list[str]:
         (PANEL, ["SystemClock", "DisplayOled"], ["DisplayOled"], "display"),
         (KEYBOARD, ["SystemClock", "ScannerHid"], [], "scanner"),
         (SHOE, ["SystemClock", "EdgesGpio"], [], "shoe"),
+        (TWO_SCANNERS, ["SystemClock", "ScannerSerial", "ScannerHid"], [], "scanner"),
     ],
 )
 def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], panels: list[str], parts: str) -> None:

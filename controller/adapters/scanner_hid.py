@@ -173,6 +173,7 @@ class ScannerHid:
         retry_s: tuple[float, float] = (0.2, 2.0),
         in_clear: Callable[[], bool] = never,
         now: Callable[[], int] = time.monotonic_ns,
+        hand: bool = False,
         kernel: Kernel = Kernel(),  # noqa: B008 - a tuple of functions, the same for all
     ) -> None:
         self._reading = Reading(
@@ -186,6 +187,7 @@ class ScannerHid:
             retry_s=retry_s,
             in_clear=in_clear,
             now=now,
+            hand=hand,
         )
         self.lines, self.scans = self._reading.lines, self._reading.scans
         self.opened, self.tried = self._reading.opened, self._reading.tried

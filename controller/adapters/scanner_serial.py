@@ -40,6 +40,7 @@ class ScannerSerial:
         retry_s: tuple[float, float] = (0.2, 2.0),
         in_clear: Callable[[], bool] = never,
         now: Callable[[], int] = time.monotonic_ns,
+        hand: bool = False,
     ) -> None:
         self._reading = Reading(
             port=port,
@@ -52,6 +53,7 @@ class ScannerSerial:
             retry_s=retry_s,
             in_clear=in_clear,
             now=now,
+            hand=hand,
         )
         self.lines, self.scans = self._reading.lines, self._reading.scans
         self.opened, self.tried = self._reading.opened, self._reading.tried

@@ -65,6 +65,8 @@ def procedure_of(config: Config) -> Procedure:
         enrolment=casino.enrolment == "required",
         sensors=config.shoe.driver != "none",
         max_pending=config.scanner.max_pending,
+        position=config.scanner.position,
+        rescan=config.scanner.rescan,
     )
 
 

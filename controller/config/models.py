@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from controller.core.profile import Confirms, Opens
+from controller.core.profile import Confirms, Opens, Position, Rescan
 
 
 class Section(BaseModel):
@@ -31,6 +31,7 @@ def kind(value: object) -> str:
 Pin = Annotated[int, Field(ge=0, le=27)]  # BCM numbers on the 40-pin header
 File = Annotated[str, Field(pattern=r"^/[^\x00-\x1f]*[^\x00-\x1f/]$")]
 TOPIC = r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$"  # legal in MQTT topics and in URIs; no wildcards, no empty levels
+Baud = Literal[1200, 2400, 4800, 9600, 19200, 38400, 57600, 115200]
 Code = Annotated[str, Field(pattern=r"^[\x21-\x7e]([\x20-\x7e]{0,62}[\x21-\x7e])?$")]
 
 
@@ -69,24 +70,33 @@ class CodeTable(Section):
     table: dict[Code, str] = Field(description="the house's own codes, one `CODE: 8H` a line; every face needs one")
 
 
+class HandScanner(Section):
+    driver: Literal["serial", "hid"] = Field(description="how the scanner for the hand is connected")
+    port: File = Field(description="the scanner: its path under /dev/serial/by-id or /dev/input/by-id")
+    baud: Baud = Field(default=9600, description="speed of the line")
+
+
 class Scanner(Section):
     driver: Literal["serial", "hid", "none"] = Field(default="none", description="how the card scanner is connected")
     port: File | None = Field(
         default=None, description="the scanner: its path under /dev/serial/by-id or /dev/input/by-id"
     )
-    baud: Literal[1200, 2400, 4800, 9600, 19200, 38400, 57600, 115200] = Field(
-        default=9600, description="speed of the line"
-    )
+    baud: Baud = Field(default=9600, description="speed of the line")
     codes: Annotated[
         Annotated[Literal["plain", "srr0", "letter"], Tag("<text>")] | Annotated[CodeTable, Tag("<group>")],
         Discriminator(kind),
     ] = Field(default="plain", description="how it spells a card: plain (8H), srr0 (2080), letter (B08), {table: {…}}")
     cut_code: Code = Field(default="CUT", description="what the scanner sends for the cut card")
     noread_code: Code = Field(default="NOREAD", description="what the scanner sends for a card that it cannot read")
-    position: Literal["after_exit"] = Field(
-        default="after_exit", description="where it sits: it reads a card that has left the shoe"
+    position: Position = Field(
+        default=Position.AFTER_EXIT,
+        description="where it reads a card: out of the shoe, drawn but not past the exit sensors, or lying in the shoe",
     )
-    rescan: Literal["same"] = Field(default="same", description="where a card is read again (D8): at the same scanner")
+    rescan: Rescan = Field(
+        default=Rescan.SAME,
+        description="where a card that was not read is read again (D8): the same scanner, `hand`, or nowhere",
+    )
+    hand: HandScanner | None = Field(default=None, description="the scanner for the hand: it reads cards that are out")
     repeat_ms: int = Field(default=0, ge=0, le=2000, description="drops a code repeated within this time; 0: never")
     max_pending: int = Field(
         default=2, ge=1, le=4, description="cards out of the shoe that may wait for their scan (I02)"

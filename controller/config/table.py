@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from controller.core.codes import Codes, CodesError
-from controller.core.profile import Opens
+from controller.core.profile import Opens, Position, Rescan
 from controller.link.hosts import name_warning
 from controller.link.keys import twins
 
@@ -124,10 +124,25 @@ def _codes(config: Config) -> Findings:
             place = ("scanner", group) if group != "codes" else (*where, code) if code else where
             yield place, f"{code or group}: {text}"
         return
-    if scanner.driver == "hid":
+    if "hid" in (scanner.driver, scanner.hand and scanner.hand.driver):
         own = {scanner.cut_code: ("scanner", "cut_code"), scanner.noread_code: ("scanner", "noread_code")}
         for first, second in twins(list(codes.reads)):
             yield own.get(second, (*where, second)), f"{second} and {first}{_TWINS}"
+
+
+def _readings(config: Config) -> Findings:
+    """What is read before it is out needs someone to say when it is; once out, it needs another place to be read."""
+    scanner = config.scanner
+    if scanner.position is not Position.AFTER_EXIT and config.shoe.driver == "none":
+        text = (
+            f"position is {scanner.position}, but nothing says when a card is out: set up the shoe's sensors "
+            "(shoe.driver), or read cards after_exit"
+        )
+        yield ("scanner", "position"), text
+    if scanner.position is Position.IN_SHOE and scanner.rescan is Rescan.SAME:
+        yield ("scanner", "rescan"), "a scanner in_shoe reads no card that is out: write hand, or none to key it in"
+    if scanner.rescan is Rescan.HAND and scanner.hand is None:
+        yield ("scanner", "rescan"), "rescan is hand, but there is no such scanner: add hand: {driver: …, port: …} here"
 
 
 def _ports(config: Config) -> Findings:
@@ -143,6 +158,8 @@ def _ports(config: Config) -> Findings:
 def _used_ports(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
     if config.scanner.driver != "none" and config.scanner.port is not None:
         yield ("scanner", "port"), config.scanner.port
+    if config.scanner.hand is not None:
+        yield ("scanner", "hand", "port"), config.scanner.hand.port
     if config.shoe.driver == "head" and config.shoe.port is not None:
         yield ("shoe", "port"), config.shoe.port
     if config.casino.serial is not None:
@@ -200,6 +217,7 @@ CHECKS = (
     Check(("casino",), _command_keys),
     Check((), _needs),
     Check(("scanner",), _codes),
+    Check(("scanner", "shoe"), _readings),
     Check((), _ports),
     Check((), _pins),
 )

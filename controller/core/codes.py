@@ -93,11 +93,12 @@ class Scans:
     """Lines into events. With `repeat_ms` = 0 every code is a card: equal codes in a row are legal (DESIGN 6).
 
     With more, for a scanner that repeats a label while it sees it, the same code within `repeat_ms` of its last sight
-    is no card: the table is told, and shows it; `repeats` counts them.
+    is no card: the table is told, and shows it; `repeats` counts them. `hand`: it is the scanner for the hand.
     """
 
-    def __init__(self, codes: Codes, repeat_ms: int = 0) -> None:
+    def __init__(self, codes: Codes, repeat_ms: int = 0, *, hand: bool = False) -> None:
         self.repeats = 0
+        self._hand = hand
         self._codes = codes
         self._repeat_ns = repeat_ms * 1_000_000
         self._seen: dict[str, int] = {}  # code -> its last sight, the latest last
@@ -113,14 +114,14 @@ class Scans:
         if torn and (read is Sign.UNKNOWN or text in self._codes.tails):
             read = Sign.NO_READ
         if read is Sign.NO_READ:
-            return CardUnread(at, text[:CODE_MAX])
+            return CardUnread(at, text[:CODE_MAX], self._hand)
         if self._repeat_ns and self._is_repeat(text, at):
             return CardRepeated(at)
         if isinstance(read, Card):
-            return CardScanned(at, read)
+            return CardScanned(at, read, self._hand)
         if read is Sign.CUT:
-            return CutCardSeen(at, "code")
-        return CodeUnknown(at, text[:CODE_MAX])
+            return CutCardSeen(at, "code", self._hand)
+        return CodeUnknown(at, text[:CODE_MAX], self._hand)
 
     def _is_repeat(self, text: str, at: int) -> bool:
         last = self._seen.pop(text, None)

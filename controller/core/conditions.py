@@ -179,6 +179,7 @@ ROWS: dict[str, Row] = {
     "buzzer": Row(_NOTHING, {}, _never, strip=True),
     "button": Row(_NOTHING, {}, _never, strip=True),
     "display": Row(_NOTHING, {}, _never, strip=True),
+    "hand_scanner": Row(_NOTHING, {}, _never, strip=True),
 }
 
 _OTHER_FAULT = Row(_NOTHING, {}, _never, strip=True)  # a device that the game can do without

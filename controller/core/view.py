@@ -312,9 +312,32 @@ def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
         notices.append(Text("strip.called"))
     if state.key_turned:
         notices.append(Text("strip.key"))
+    if shoe and state.phase in (Phase.READY, Phase.BETTING) and state.procedure.open_betting is not Opens.NONE:
+        notices += _closing_bets(shoe)
     if state.limits and state.phase in (Phase.CLOSED, Phase.READY):
         notices.append(_limits(state.limits))
     return tuple(notices)
+
+
+_SIDE_BETS = {  # by the last line of a bet's pay table
+    "player_natural": "natural",
+    "banker_natural": "natural",
+    "player_pair": "pair",
+    "banker_pair": "pair",
+    "banker_wins_with_6": "six",
+    "banker_wins_with_6_on_2": "six",
+    "banker_wins_with_6_on_3": "six",
+}
+
+
+def _closing_bets(shoe: Shoe) -> list[Text]:
+    """The side bets that are open for the last time, and those closed for the rest of the shoe (C5, I50)."""
+    named: dict[str, set[str]] = {"last": set(), "closed": set()}
+    for bet in shoe.profile.bets:
+        kind = _SIDE_BETS.get(bet.pays[-1].when)
+        if kind and bet.closes_after is not None and bet.closes_after - shoe.counted <= 1:
+            named["last" if bet.closes_after > shoe.counted else "closed"].add(kind)
+    return [Text(f"strip.I50.{word}.{'.'.join(sorted(kinds))}") for word, kinds in named.items() if kinds]
 
 
 def _limits(limits: tuple[Limit, ...]) -> Text:

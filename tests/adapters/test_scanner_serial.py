@@ -18,7 +18,7 @@ import pytest
 
 from controller.adapters.scanner_serial import ScannerSerial
 from controller.core.codes import TABLES, Codes
-from controller.core.events import Event
+from controller.core.events import CardScanned, Event, FaultGone, FaultSeen
 from controller.ports import Outcome
 from tests.adapters.scanned import DEADLINE_S, Table, descriptor_count, descriptors, reading, run, until
 
@@ -723,6 +723,41 @@ def test_a_defect_of_ours_ends_the_source() -> None:
             await asyncio.wait_for(task, DEADLINE_S)
         assert holds(device.path) == 0
         device.unplug()
+
+    run(scenario)
+
+
+# --- the scanner for the hand ---------------------------------------------------------------------------
+
+
+def test_the_scanner_for_the_hand_says_so_of_its_cards_and_has_a_fault_of_its_own() -> None:
+    """The game goes on without it: its fault is not I40."""
+    device = Device()
+
+    async def scenario() -> None:
+        told: list[Event] = []
+
+        def submit(event: Event) -> "asyncio.Future[Outcome]":
+            told.append(event)
+            done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            done.set_result(Outcome())
+            return done
+
+        scanner = ScannerSerial(port=device.path, baud=9600, codes=CODES, retry_s=(0.005, 0.02), hand=True)
+        task = asyncio.create_task(scanner.run(submit))
+        await scanner.opened.wait()
+        await device.send(b"8H\r")
+        await until(lambda: any(isinstance(event, CardScanned) for event in told))
+        device.unplug()
+        await until(lambda: any(isinstance(event, FaultSeen) for event in told))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        gone, card, lost = told
+        assert isinstance(gone, FaultGone)
+        assert isinstance(card, CardScanned)
+        assert isinstance(lost, FaultSeen)
+        assert card.hand
+        assert (gone.code, gone.part) == (lost.code, lost.part) == ("hand_scanner", "scanner.hand")
 
     run(scenario)
 

@@ -6,7 +6,7 @@ import pytest
 
 from controller import config
 from controller.config import table
-from controller.core.profile import Confirms, Opens, Procedure
+from controller.core.profile import Confirms, Opens, Position, Procedure, Rescan
 from tests.config.cases import TABLE, Case, cases, check, errors, whole
 
 
@@ -250,6 +250,25 @@ scanner: {driver: serial, port: /dev/x}
 casino: {primary: serial, serial: {port: ▸/dev/x}}
 ! /dev/x is scanner.port already
 
+scanner: {driver: serial, port: /dev/x, rescan: hand, hand: {driver: serial, port: ▸/dev/x}}
+! /dev/x is scanner.port already
+
+scanner: {position: ▸in_shoe, rescan: none}
+! position is in_shoe, but nothing says when a card is out: set up the shoe's sensors (shoe.driver), or read cards
+
+scanner: {position: ▸before_exit}
+! position is before_exit, but nothing says when a card is out
+
+scanner: {position: in_shoe, rescan: ▸same}
+shoe: {driver: head, port: /dev/x}
+! a scanner in_shoe reads no card that is out: write hand, or none to key it in
+
+scanner: {rescan: ▸hand}
+! rescan is hand, but there is no such scanner: add hand: {driver: …, port: …} here
+
+scanner: {position: ▸before}
+! position must be 'after_exit', 'before_exit' or 'in_shoe', not 'before': did you mean before_exit?
+
 scanner: {cut_code: X, noread_code: ▸X}
 ! noread_code: 'X' is already the code of the cut card
 
@@ -318,6 +337,14 @@ scanner: {driver: serial, port: /dev/serial/by-id/usb-x}
 
 scanner: {driver: none, port: /dev/x}
 shoe: {driver: head, port: /dev/x}
+
+scanner: {position: in_shoe, rescan: hand, hand: {driver: serial, port: /dev/y, baud: 19200}}
+shoe: {driver: head, port: /dev/z}
+
+scanner: {position: before_exit}
+shoe: {driver: gpio, exit_inner: 17, exit_outer: 27}
+
+scanner: {rescan: none, hand: {driver: hid, port: /dev/y}}
 
 display: {driver: ssd1309, address: 0x3D, rotate: 2}
 
@@ -442,6 +469,9 @@ PROCEDURES = {
     "casino: {primary: serial, serial: {port: /p}, link_grace_seconds: 7}": Procedure(link_grace_seconds=7),
     "procedure: {open_betting: none, confirm_result: none}\nscanner: {max_pending: 3}": Procedure(
         open_betting=Opens.NONE, confirm_result=Confirms.NONE, receipts=False, max_pending=3
+    ),
+    "scanner: {position: in_shoe, rescan: none}\nshoe: {driver: head, port: /h}": Procedure(
+        receipts=False, sensors=True, position=Position.IN_SHOE, rescan=Rescan.NONE
     ),
     "procedure: {betting_seconds: 20, confirm_result: auto, confirm_seconds: 4, offline_rounds: allow}\n"
     "shoe: {driver: head, port: /h}\ncasino: {primary: mqtt, mqtt: {host: b, port: 1883}}": Procedure(

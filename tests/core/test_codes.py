@@ -222,6 +222,15 @@ def test_what_the_table_is_told_of_a_line(case: str) -> None:
     assert scans.repeats == events.count("-")
 
 
+@pytest.mark.parametrize("line", ["8H", "CUT", "NOREAD", "JOKER"])
+def test_what_the_scanner_for_the_hand_reads_says_so(line: str) -> None:
+    codes = Codes.of("plain", cut="CUT", noread="NOREAD")
+    for hand in (False, True):
+        event = Scans(codes, hand=hand).event(line, 0)
+        assert isinstance(event, CardScanned | CutCardSeen | CardUnread | CodeUnknown)
+        assert event.hand is hand
+
+
 def test_a_long_foreign_label_is_told_in_part() -> None:
     scans = Scans(Codes.of("plain"))
     assert [named(scans.event("x" * 100, 1)), named(scans.event("x" * 100, 1, clean=False))] == [
