@@ -90,10 +90,16 @@ class Ground:
 
         return EdgesGpio(lines=lines, now=self.now)
 
-    def panel(self, display: Display) -> "Place":
-        from .adapters.display_oled import I2c
+    def panel(self, display: Display, pins: Any) -> "Place":  # noqa: ANN401 - gpiozero has no types
+        """Where the panel is; on SPI it needs `pins`, a factory that no other thread uses."""
+        from .adapters.display_oled import I2c, Spi
 
-        return I2c(display.bus, display.address)
+        if display.interface == "i2c":
+            return I2c(display.bus, display.address)
+        from .adapters.pins_gpiod import output
+
+        assert display.dc is not None, "the configuration requires it for this interface"
+        return Spi(display.device, display.dc, display.reset, partial(output, pins))
 
 
 class _Reads(TypedDict):
@@ -268,8 +274,6 @@ def unbuilt(cfg: Config) -> list[str]:
     missing: list[str] = []
     if cfg.shoe.driver == "head":
         missing.append("shoe.driver: head is not part of this version; write gpio or none")
-    if cfg.display.driver != "none" and cfg.display.interface == "spi":
-        missing.append("display.interface: spi is not part of this version; use i2c")
     if cfg.casino.serial is not None:
         missing.append("casino.serial is not part of this version; leave it out")
     return missing
@@ -334,12 +338,8 @@ def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
         return
     from .adapters.buttons_gpio import ButtonsGpio  # late: slow to load, and not every table has pins
     from .adapters.lamps_gpio import LampsGpio
-    from .adapters.pins_gpiod import PinsError
 
-    try:
-        pins = made.ground.pins(cfg.gpio.pin_factory)
-    except PinsError as error:
-        raise WiringError(f"gpio.pin_factory: {error}") from error
+    pins = _pins(cfg, made)
     if wired & {"lamps", "buzzer"}:
         lit = "lamps" in wired
         shown = LampsGpio(
@@ -363,13 +363,23 @@ def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
         made.parts["buttons"] = Part("gpio", pressed.diag)
 
 
+def _pins(cfg: Config, made: Devices) -> Any:  # noqa: ANN401 - gpiozero has no types
+    from .adapters.pins_gpiod import PinsError  # late, as above
+
+    try:
+        return made.ground.pins(cfg.gpio.pin_factory)
+    except PinsError as error:
+        raise WiringError(f"gpio.pin_factory: {error}") from error
+
+
 def _wire_display(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     display = cfg.display
     if display.driver == "none" or "display" not in only:
         return
     from .adapters.display_oled import DisplayOled, Oled  # late: slow to load
 
-    oled = Oled(display.driver, made.ground.panel(display), upside_down=display.rotate == 2)
+    place = made.ground.panel(display, _pins(cfg, made) if display.interface == "spi" else None)
+    oled = Oled(display.driver, place, column=display.column_offset, upside_down=display.rotate == 2)
     panel = DisplayOled(oled, Words(cfg.table.language), cfg.table.id, now=made.ground.now)
     made.panels.append(panel)
     made.sources.append(panel)

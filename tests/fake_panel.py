@@ -5,7 +5,9 @@ an eye would see. It can be slow, unplugged, without power for a moment, or answ
 """
 
 import errno
+import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -13,6 +15,8 @@ from typing import Any, NamedTuple
 
 import smbus2
 from luma.core.interface import serial
+
+from controller.adapters.display_oled import Kernel, Output
 
 ADDRESS = 0x3C
 PAGES, HEIGHT, WIDTH = 8, 64, 128
@@ -225,27 +229,54 @@ class FakeI2c:
 
 
 class FakeSpi:
-    """A spidev.SpiDev() with one panel, and its D/C and reset pins: nothing on it ever answers."""
+    """The kernel's spidev with one panel on it, and its D/C and reset pins: nothing on it ever answers.
 
-    def __init__(self, panel: FakePanel) -> None:
-        self.panel = panel
-        self.opened: tuple[int, int] | None = None
-        self.missing = False
-        self.max_speed_hz = 0
+    `broken` is the number of the error that opening gives, and every use of what is open; 0 for none. `bufsiz` is what
+    the kernel takes at once: more is EMSGSIZE.
+    """
+
+    FD = 77
+
+    def __init__(self, panel: FakePanel, bufsiz: int = 4096) -> None:
+        self.panel, self.bufsiz = panel, bufsiz
+        self.opened: str | None = None
+        self.broken = 0
+        self.settings: dict[int, int] = {}  # of an ioctl: its number and its value
         self.pins: dict[int, FakePin] = {}
         self.dc, self.reset = 24, 25
 
-    def open(self, port: int, device: int) -> None:
-        if self.missing:
-            raise OSError(errno.ENOENT, "as the test wants it")
-        self.opened = port, device
+    @property
+    def kernel(self) -> Kernel:
+        return Kernel(self.open, self.write, self.ioctl, self.close)
 
-    def writebytes(self, data: Sequence[int]) -> None:
-        assert self.opened is not None
+    def open(self, path: str, flags: int) -> int:
+        self._check()
+        assert self.opened is None, "what is open cannot be opened again"
+        assert flags & os.O_RDWR
+        self.opened, self.settings = path, {}
+        return self.FD
+
+    def ioctl(self, fd: int, request: int, value: bytes) -> bytes:
+        self._check(fd)
+        assert request >> 16 & 0x3FFF == len(value), "the number of an ioctl holds the size of its value"
+        self.settings[request] = int.from_bytes(value, sys.byteorder)
+        return value
+
+    def write(self, fd: int, data: bytes) -> int:
+        self._check(fd)
+        if len(data) > self.bufsiz:
+            raise OSError(errno.EMSGSIZE, "Message too long")
         (self.panel.data if self.pins[self.dc].level else self.panel.commands)(data)
+        return len(data)
 
-    def close(self) -> None:
+    def close(self, fd: int) -> None:
+        assert (fd, self.opened is not None) == (self.FD, True)
         self.opened = None
+
+    def _check(self, fd: int = FD) -> None:
+        assert fd == self.FD
+        if self.broken:
+            raise OSError(self.broken, "as the test wants it")
 
     def output(self, number: int) -> "FakePin":
         assert number not in self.pins, "a pin that is open cannot be opened again"
@@ -269,3 +300,22 @@ class FakePin:
 
     def close(self) -> None:
         del self._spi.pins[self._number]
+
+
+class Heard:
+    """An output whose level goes to another one, too."""
+
+    def __init__(self, *outputs: Output) -> None:
+        self._outputs = outputs
+
+    def on(self) -> None:
+        for each in self._outputs:
+            each.on()
+
+    def off(self) -> None:
+        for each in self._outputs:
+            each.off()
+
+    def close(self) -> None:
+        for each in self._outputs:
+            each.close()

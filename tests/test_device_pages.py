@@ -22,6 +22,7 @@ SPEAKS = {  # the page, and the modules whose sentences it explains
 }
 UNTOLD = {  # what no technician meets, or not on that page
     "scanner": {"end of file"},  # stands for EIO, and is told as that
+    "display": {"of … bytes written"},  # stands for EIO, and is told as that
     "wiring": {
         "gpio.pin_factory … is not known: write gpiod, rpigpio or mock",  # the configuration's check is before it
         "the edges of … are read by the running asyncio loop, and none runs here",  # to programmers

@@ -4,22 +4,25 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gpiozero.pins.mock import MockFactory
 
-from controller import frame, offline, wiring
+from controller import config, frame, offline, wiring
 from controller.adapters import display_oled
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
 from controller.config import ConfigError
+from controller.config.models import Display
 from controller.control.parts import PARTS
 from controller.core.events import EndShoeAsked, FaultSeen
 from controller.core.state import State
 from controller.core.view import view
 from controller.panel import Words
 from controller.ports import JournalError
-from tests.fake_panel import FakeBus, FakeI2c, FakePanel
+from tests.fake_panel import FakeBus, FakeI2c, FakePanel, FakeSpi, Heard
 from tests.live import LiveTable, RefusedError, wait_for
 from tests.table_rig import TWO, Rig
 
@@ -30,6 +33,10 @@ PINS = {
     "buttons": {"driver": "gpio", "start": 16, "confirm": 20, "call": 21, "key": 4},
 }
 PANEL = {"display": {"driver": "ssd1309", "interface": "i2c", "bus": 1, "address": 0x3C}}
+SPI = {
+    "gpio": {"pin_factory": "mock"},
+    "display": {"driver": "sh1106", "interface": "spi", "device": 1, "dc": 24, "reset": 25},
+}
 SHOE = {"shoe": {"driver": "gpio", "exit_inner": 17, "exit_outer": 27, "cut": 22, "lid": 23, "present": 18}}
 KEYBOARD = {"scanner": {"driver": "hid", "port": "/dev/input/by-id/usb-scanner-event-kbd"}}
 
@@ -61,6 +68,7 @@ def _names(parts: list[Any]) -> list[str]:
         (PINS, ["SystemClock", "LampsGpio", "ButtonsGpio"], ["LampsGpio"], "buttons buzzer lamps"),
         ({"gpio": PINS["gpio"], "buzzer": PINS["buzzer"]}, ["SystemClock", "LampsGpio"], ["LampsGpio"], "buzzer"),
         (PANEL, ["SystemClock", "DisplayOled"], ["DisplayOled"], "display"),
+        (SPI, ["SystemClock", "DisplayOled"], ["DisplayOled"], "display"),
         (KEYBOARD, ["SystemClock", "ScannerHid"], [], "scanner"),
         (SHOE, ["SystemClock", "EdgesGpio"], [], "shoe"),
         (TWO_SCANNERS, ["SystemClock", "ScannerSerial", "ScannerHid"], [], "scanner"),
@@ -71,6 +79,43 @@ def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], pan
     table = _build(tmp_path, sections)
     assert (_names(table.sources), _names(table.panels)) == (sources, panels)
     assert sorted(table.parts) == parts.split()
+
+
+class Wires(wiring.Ground):
+    """This machine with a panel on its SPI, and mock pins."""
+
+    def __init__(self) -> None:
+        self.shown = FakePanel("sh1106")
+        self.spi = FakeSpi(self.shown)
+        self.mock = MockFactory()
+
+    def pins(self, name: str) -> MockFactory:
+        return self.mock
+
+    def panel(self, display: Display, pins: object) -> display_oled.Spi:
+        place = super().panel(display, pins)
+        assert isinstance(place, display_oled.Spi)
+
+        def heard(number: int) -> display_oled.Output:
+            return Heard(place.output(number), self.spi.output(number))
+
+        return replace(place, output=heard, kernel=self.spi.kernel)
+
+
+@pytest.mark.parametrize(("column", "whole"), [(None, True), (2, True), (0, False)])
+def test_a_panel_on_spi_is_where_the_table_says(tmp_path: Path, column: int | None, whole: bool) -> None:
+    """From table.yaml to the bus: chip select, D/C and reset, and the column of the glass (bug report 18)."""
+    _build(tmp_path, {"display": {**SPI["display"], "column_offset": column}} if column is not None else SPI)
+    ground = Wires()
+    made = wiring.devices(config.load(tmp_path / "table.yaml"), ground, lambda: True, frozenset({"display"}))
+    (panel,) = made.panels
+    assert isinstance(panel, display_oled.DisplayOled)
+    panel._oled.write(frame.pattern)
+    assert ground.spi.opened == "/dev/spidev0.1"
+    assert (ground.mock.pin(24).state, ground.mock.pin(25).state) == (0, 1), "a command came last; no reset stands"
+    assert (ground.shown.frame() == frame.pattern()) == whole
+    panel._oled.close()
+    assert (ground.spi.opened, ground.spi.pins) == (None, {})
 
 
 # --- one part by itself -------------------------------------------------------------------------------------
@@ -184,7 +229,6 @@ def test_the_journal_tells_whether_the_table_was_closed(
     ("sections", "text"),
     [
         ({"shoe": {"driver": "head", "port": "/dev/serial/by-id/head"}}, "shoe.driver: head is not part"),
-        ({"display": {"driver": "sh1106", "interface": "spi", "dc": 24, "reset": 25}}, "spi is not part"),
     ],
 )
 def test_what_is_not_built_is_refused(tmp_path: Path, sections: dict[str, Any], text: str) -> None:

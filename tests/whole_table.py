@@ -115,7 +115,7 @@ class Ground(wiring.Ground):
         opens: Any = self.chips.open
         return EdgesGpio(lines=lines, open_chip=opens, paths=self.chips.paths, now=self.now)
 
-    def panel(self, display: Display) -> FakeI2c:
+    def panel(self, display: Display, pins: object) -> FakeI2c:
         return FakeI2c(self.bus)
 
 

@@ -8,7 +8,10 @@ moment: it answers and stays dark (libraries.md O2). Hence all is written anew a
 
 import asyncio
 import errno
+import fcntl
 import logging
+import os
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -46,6 +49,10 @@ PAGE, COLUMN_LOW, COLUMN_HIGH = 0xB0, 0x00, 0x10
 # has more than six bytes after the first; those that ours have are set again after these.
 NO_OPERATION = 0xE3
 
+# linux/spi/spidev.h, with the numbers of asm-generic/ioctl.h: way, size, the letter k, number
+SPI_IOC_WR_MODE = 1 << 30 | 1 << 16 | ord("k") << 8 | 1
+SPI_IOC_WR_MAX_SPEED_HZ = 1 << 30 | 4 << 16 | ord("k") << 8 | 4
+
 _SILENT = "does not answer: check its plug, its power and display.address"
 _FORBIDDEN = "may not be opened by this user: add the user to the group i2c, or spi"
 ADVICE: dict[int | None, str] = {
@@ -53,7 +60,7 @@ ADVICE: dict[int | None, str] = {
     errno.EIO: _SILENT,
     errno.ENXIO: _SILENT,
     errno.ETIMEDOUT: "holds its bus up: check its wires and their length, and the pull-ups",
-    errno.ENOENT: "has no bus: turn it on in config.txt (dtparam=i2c_arm=on, or spi=on), and check display.bus",
+    errno.ENOENT: "has no bus: turn it on in config.txt (dtparam=i2c_arm=on or spi=on), check display.bus or device",
     errno.ENODEV: "lost its bus: check the adapter's plug",
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
@@ -90,6 +97,56 @@ class I2c:
         return opened
 
 
+class Kernel(NamedTuple):
+    """The calls to the kernel for a bus of SPI, so that a test can stand in its place."""
+
+    open: Callable[[str, int], int] = os.open
+    write: Callable[[int, bytes], int] = os.write
+    ioctl: Callable[[int, int, bytes], Any] = fcntl.ioctl
+    close: Callable[[int], None] = os.close
+
+
+class SpiDev:
+    """A device of the kernel's spidev in the shape of the Python package of that name: what luma asks of it.
+
+    The package would have to be compiled on every table, and does the same: to write is half a transfer (Linux,
+    Documentation/spi/spidev.rst). Mode 0; OSError.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._fd = -1
+        self._speed_hz = 0
+
+    def open(self, port: int, device: int) -> None:
+        self._fd = self._kernel.open(f"/dev/spidev{port}.{device}", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._kernel.ioctl(self._fd, SPI_IOC_WR_MODE, b"\0")  # another program may have left another
+        except OSError:
+            self.close()
+            raise
+
+    @property
+    def max_speed_hz(self) -> int:
+        return self._speed_hz
+
+    @max_speed_hz.setter
+    def max_speed_hz(self, speed: int) -> None:
+        self._kernel.ioctl(self._fd, SPI_IOC_WR_MAX_SPEED_HZ, struct.pack("=I", speed))
+        self._speed_hz = speed
+
+    def writebytes(self, data: Sequence[int]) -> None:
+        """All of it at once: the kernel takes 4096 bytes, and a page of the panel has 128."""
+        written = self._kernel.write(self._fd, bytes(data))
+        if written != len(data):
+            raise OSError(errno.EIO, f"{written} of {len(data)} bytes written")
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._kernel.close(fd)
+
+
 class Output(Protocol):
     """A pin, as gpiozero's OutputDevice has it. Raises OSError."""
 
@@ -102,15 +159,14 @@ class Output(Protocol):
 class Spi:
     """/dev/spidev0.`device` at 8 MHz, and the numbers of the pins D/C and, where it is wired, reset.
 
-    `output` opens a pin. Nothing answers on this bus: a panel that is unplugged is not noticed. `spi` stands in for
-    spidev.SpiDev().
+    `output` opens a pin. Nothing answers on this bus: a panel that is unplugged is not noticed.
     """
 
     device: int
     dc: int
     reset: int | None
     output: Callable[[int], Output]
-    spi: Any = None
+    kernel: Kernel = Kernel()  # noqa: RUF009 - a tuple of functions, the same for all
 
     def __str__(self) -> str:
         return f"/dev/spidev0.{self.device}"
@@ -119,7 +175,7 @@ class Spi:
         pins = _Pins(self.output)
         try:
             opened: Bus = serial.spi(
-                spi=self.spi, gpio=pins, port=0, device=self.device, gpio_DC=self.dc, gpio_RST=self.reset
+                spi=SpiDev(self.kernel), gpio=pins, port=0, device=self.device, gpio_DC=self.dc, gpio_RST=self.reset
             )
         except TROUBLE:
             pins.cleanup()

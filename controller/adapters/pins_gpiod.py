@@ -20,6 +20,8 @@ from gpiod.line import Bias, Direction, Edge, Value
 from gpiozero import (
     BadPinFactory,
     GPIOPinInUse,
+    GPIOZeroError,
+    OutputDevice,
     PinEdgeDetectUnsupported,
     PinFixedPull,
     PinInvalidBounce,
@@ -72,6 +74,15 @@ def factory(name: str, *, open_chip: OpenChip = gpiod.Chip, paths: Paths = chip_
         what = "gpio.pin_factory rpigpio needs the package RPi.GPIO, which cannot be imported"
         raise PinsError(f"{what} ({error}): pip install RPi.GPIO, or write gpiod") from error
     return RPiGPIOFactory()
+
+
+def output(pins: Factory, number: int) -> OutputDevice:
+    """That pin, an output that is low; the way of those who know no gpiozero: OSError where it cannot be had."""
+    try:
+        return OutputDevice(number, pin_factory=pins)
+    except (OSError, GPIOZeroError) as error:
+        told = error.args
+    raise OSError(*told)  # anew: the first one keeps gpiozero's half-made device alive, and that keeps the pin
 
 
 def header_chip(open_chip: OpenChip, paths: Paths) -> tuple[str, str]:

@@ -150,6 +150,9 @@ class Display(Section):
     device: Literal[0, 1] = Field(default=0, description="spi: the chip select line, CE0 or CE1")
     dc: Pin | None = Field(default=None, description="spi: the pin of the panel's D/C line")
     reset: Pin | None = Field(default=None, description="spi: the pin of the panel's reset line")
+    column_offset: int | None = Field(
+        default=None, ge=0, le=4, description="sh1106: the column of its memory where the glass begins, 2 as a rule"
+    )
     rotate: Literal[0, 2] = Field(default=0, description="2 turns the picture upside down")
 
 

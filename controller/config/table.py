@@ -104,6 +104,13 @@ def _needs(config: Config) -> Findings:
                 yield ("display", "interface"), _needed("display", "spi", key, display)
 
 
+def _columns(config: Config) -> Findings:
+    display = config.display
+    if display.driver in ("ssd1306", "ssd1309") and display.column_offset:
+        text = f"the memory of {display.driver} is as wide as its glass: leave column_offset out, or write sh1106"
+        yield ("display", "column_offset"), text
+
+
 def _needed(group: str, driver: str, key: str, section: Section) -> str:
     return f"{group} with {driver} needs {key}: {type(section).model_fields[key].description}"
 
@@ -216,6 +223,7 @@ CHECKS = (
     Check(("casino",), _mqtt),
     Check(("casino",), _command_keys),
     Check((), _needs),
+    Check(("display",), _columns),
     Check(("scanner",), _codes),
     Check(("scanner", "shoe"), _readings),
     Check((), _ports),
@@ -263,15 +271,17 @@ def is_installed(module: str) -> bool:
 def packages(config: Config, installed: Callable[[str], bool]) -> Findings:
     """The packages that the chosen devices need and that are not here (DESIGN 3): each with what to install."""
     extra = "install the extra: pip install 'baccarat-table-controller[{}]'"
+    display = config.display
     lines = [group for group in ("lamps", "buzzer", "buttons") if getattr(config, group).driver == "gpio"]
+    lines += ["display"] if display.driver != "none" and display.interface == "spi" else []
     factory = config.gpio.pin_factory
     if lines and not installed("gpiozero"):
-        yield (lines[0], "driver"), "driver gpio needs the package gpiozero: " + extra.format("pi")
+        yield (lines[0], "driver"), "its pins need the package gpiozero: " + extra.format("pi")
     if lines and factory == "rpigpio" and not installed("RPi.GPIO"):
         yield ("gpio", "pin_factory"), "rpigpio needs the package RPi.GPIO: " + extra.format("rpigpio")
     if lines and factory == "gpiod" and not installed("gpiod"):
         yield ("gpio", "pin_factory"), "gpiod needs the package gpiod: " + extra.format("pi")
     if config.shoe.driver == "gpio" and factory != "mock" and not installed("gpiod"):
         yield ("shoe", "driver"), "driver gpio needs the package gpiod: " + extra.format("pi")
-    if config.display.driver != "none" and not installed("luma.oled"):
+    if display.driver != "none" and not installed("luma.oled"):
         yield ("display", "driver"), "the display needs the package luma.oled: " + extra.format("pi")

@@ -20,13 +20,15 @@ from luma.oled import device
 from PIL import Image
 
 from controller import frame
-from controller.adapters.display_oled import CHIPS, DisplayOled, I2c, Oled, Place, Spi
+from controller.adapters.display_oled import CHIPS, DisplayOled, I2c, Kernel, Oled, Output, Place, Spi, SpiDev
+from controller.adapters.pins_gpiod import GpiodFactory, output
 from controller.core.events import Event, FaultGone, FaultSeen
 from controller.core.facts import Phase
 from controller.core.view import View, view
 from controller.panel import Panel21, Words
 from controller.ports import Outcome
-from tests.fake_panel import Failure, FakeBus, FakeI2c, FakePanel, FakeSpi
+from tests.fake_panel import Failure, FakeBus, FakeI2c, FakePanel, FakeSpi, Heard
+from tests.gpio_chips import Bank, Machine
 from tests.panel_states import played
 
 DEADLINE_S = 30.0  # how long a test waits for what must happen: generous, and reached only when it does not
@@ -159,11 +161,11 @@ def test_spi() -> None:
     async def test() -> None:
         panel = FakePanel("ssd1309")
         spi = FakeSpi(panel)
-        oled = Oled("ssd1309", Spi(0, spi.dc, spi.reset, spi.output, spi))
+        oled = Oled("ssd1309", Spi(1, spi.dc, spi.reset, spi.output, spi.kernel))
         async with running(oled, panel, refresh_s=0.01) as rig:
             for shown in VIEWS:
                 await rig.show(shown)
-            assert spi.opened == (0, 0)
+            assert (spi.opened, spi.settings) == ("/dev/spidev0.1", {SPI_WR_MODE: 0, SPI_WR_MAX_SPEED_HZ: 8_000_000})
             panel.lose_power()
             await rig.shows(meant(VIEWS[-1]))
         assert panel.frame() is None
@@ -172,19 +174,81 @@ def test_spi() -> None:
     run(test())
 
 
-def test_a_spi_bus_that_is_not_there_frees_its_pins_and_is_told() -> None:
+# Compiled from linux/spi/spidev.h: _IOW('k', 1, __u8) and _IOW('k', 4, __u32).
+SPI_WR_MODE, SPI_WR_MAX_SPEED_HZ = 0x40016B01, 0x40046B04
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EACCES, errno.ESHUTDOWN])
+def test_a_spi_bus_that_is_lost_frees_its_pins_and_is_told(number: int) -> None:
+    """At the start, and in the middle."""
+
     async def test() -> None:
         panel = FakePanel("ssd1309")
         spi = FakeSpi(panel)
-        spi.missing = True
-        async with running(Oled("ssd1309", Spi(0, spi.dc, None, spi.output, spi)), panel) as rig:
+        spi.broken = number
+        async with running(Oled("ssd1309", Spi(0, spi.dc, None, spi.output, spi.kernel)), panel) as rig:
             rig.display.show(FIRST)
             await until(lambda: rig.said == "seen")
-            spi.missing = False
+            assert (spi.opened, spi.pins) == (None, {})
+            spi.broken = 0
             await rig.shows(meant(FIRST))
             await until(lambda: rig.said == "seen gone")
+            spi.broken = number
+            rig.display.show(VIEWS[1])
+            await until(lambda: rig.said == "seen gone seen")
+            assert (spi.opened, spi.pins) == (None, {})
+            spi.broken = 0
+            await rig.shows(meant(VIEWS[1]))
 
     run(test())
+
+
+def test_a_spi_pin_that_another_program_has_is_told_by_its_name() -> None:
+    """On a chip in memory, under the factory of the table: the panel's pins are asked for like any other."""
+
+    async def test() -> None:
+        machine = Machine(gpiochip0=Bank("gpiochip0", "pinctrl-bcm2711"))
+        bank = machine.banks["/dev/gpiochip0"]
+        pins = GpiodFactory(open_chip=machine.open, paths=machine.paths)
+        panel = FakePanel("ssd1309")
+        spi = FakeSpi(panel)
+        bank.lines[spi.reset].holder = "gpio-fan"
+
+        def level(number: int) -> Output:
+            """The chip's line, and the panel that hears it."""
+            return Heard(output(pins, number), spi.output(number))
+
+        async with running(Oled("ssd1309", Spi(0, spi.dc, spi.reset, level, spi.kernel)), panel) as rig:
+            rig.display.show(FIRST)
+            await until(lambda: rig.display.diag()["fault"])
+            fault = rig.display.diag()["fault"]
+            assert "GPIO25 (pin 22 of the header J8) is held by gpio-fan: stop that program" in fault
+            assert not bank.lines[spi.dc].request, "what was opened is given back"
+            bank.lines[spi.reset].holder = ""
+            await rig.shows(meant(FIRST))
+            assert bank.lines[spi.reset].level is True, "a panel in reset shows nothing"
+        assert not bank.lines[spi.dc].request
+        assert not bank.lines[spi.reset].request
+
+    run(test())
+
+
+def test_a_page_is_written_at_once_or_not_at_all() -> None:
+    """What the kernel takes only in part would leave the panel's memory unknown."""
+    panel = FakePanel("ssd1306")
+    spi = FakeSpi(panel)
+    part = spi.kernel._replace(write=lambda fd, data: spi.write(fd, data) // 2)
+    oled = Oled("ssd1306", Spi(0, spi.dc, spi.reset, spi.output, part))
+    with pytest.raises(OSError, match="bytes written"):
+        oled.write(frame.pattern)
+
+
+def test_a_machine_without_spi_says_so() -> None:
+    """This machine's own kernel."""
+    bus = SpiDev(Kernel())
+    with pytest.raises(FileNotFoundError):
+        bus.open(31, 0)
+    bus.close()
 
 
 @pytest.mark.parametrize("column", [0, 2, 4])

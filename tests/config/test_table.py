@@ -220,6 +220,11 @@ lamps: {driver: gpio, timer: [5, 6, ▸5], red: ▸6, amber: ▸5}
 ! pin 6 of lamps.red is lamps.timer.1 already
 ! pin 5 of lamps.amber is lamps.timer.0 already
 
+display: {driver: sh1106, column_offset: 0}
+
+display: {driver: ssd1306, column_offset: ▸2}
+! the memory of ssd1306 is as wide as its glass
+
 display: {driver: ssd1309, interface: spi, dc: 24, reset: ▸24}
 ! pin 24 of display.reset is display.dc already
 
@@ -496,21 +501,27 @@ buzzer: {driver: none, pin: 5}
 gpio: {pin_factory: ▸gpiod}
 buzzer: {driver: ▸gpio, pin: 5}
 ! gpiod needs the package gpiod: install the extra: pip install 'baccarat-table-controller[pi]'
-! driver gpio needs the package gpiozero: install the extra: pip install 'baccarat-table-controller[pi]'
+! its pins need the package gpiozero: install the extra: pip install 'baccarat-table-controller[pi]'
 
 gpio: {pin_factory: mock}
 buttons: {driver: ▸gpio, start: 5, confirm: 6, call: 7}
-! driver gpio needs the package gpiozero
+! its pins need the package gpiozero
 
 gpio: {pin_factory: ▸rpigpio}
 lamps: {driver: ▸gpio, timer: [5], red: 6}
 ! rpigpio needs the package RPi.GPIO: install the extra: pip install 'baccarat-table-controller[rpigpio]'
-! driver gpio needs the package gpiozero
+! its pins need the package gpiozero
 
 gpio: {pin_factory: rpigpio}
 
 shoe: {driver: ▸gpio, exit_inner: 17, exit_outer: 27}
 ! driver gpio needs the package gpiod
+
+display: {driver: ▸▸sh1106, interface: spi, dc: 24, reset: 25}
+gpio: {pin_factory: ▸gpiod}
+! its pins need the package gpiozero
+! the display needs the package luma.oled
+! gpiod needs the package gpiod
 
 display: {driver: ▸sh1106}
 ! the display needs the package luma.oled: install the extra: pip install 'baccarat-table-controller[pi]'
