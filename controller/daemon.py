@@ -186,7 +186,7 @@ async def self_test(table: wiring.Table) -> None:
 
 
 async def watch(table: wiring.Table, loop: Loop, notifier: Notifier) -> None:
-    """Feeds systemd's watchdog while the loop moves: a hang ends no task. Looks at the disk as often."""
+    """Feeds systemd's watchdog while the loop moves: a hang ends no task. Looks at disk and clock as often."""
     every = min(watchdog_s() or LOOK_S, LOOK_S)
     before = None
     while True:
@@ -198,6 +198,7 @@ async def watch(table: wiring.Table, loop: Loop, notifier: Notifier) -> None:
         else:
             notifier.tell("WATCHDOG=1")
             loop.check_disk()
+            table.clock.look()
         before = now
         await asyncio.sleep(every)
 

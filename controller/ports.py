@@ -163,5 +163,11 @@ class Clock(Protocol):
     def wall(self, at: int) -> tuple[int, bool]:
         """UTC nanoseconds at that monotonic instant, and whether the clock is synchronised."""
 
+    def not_before(self, utc: int) -> None:
+        """No wall time told from now on is before this, UTC ns."""
+
+    def look(self) -> None:
+        """Called every few seconds: tells of a wall clock that was set (also a Source of `ClockStepped`)."""
+
     def wake_at(self, at: int | None) -> None:
         """The next `Elapsed` is due then; None: none is."""

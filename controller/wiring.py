@@ -155,6 +155,9 @@ class Table:
         self.journal.open()
         _check_signer(self.journal, self.public_key)
         state = heart.recover(self.journal)
+        for _, body in journal_sqlite.bodies(self.journal.path, newest_first=True):
+            self.clock.not_before(feed.read_row(body).wall_ns)
+            break
         self.loop = heart.Loop(
             journal=self.journal, speaker=self.speaker, clock=self.clock, panels=self.panels, state=state
         )

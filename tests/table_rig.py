@@ -53,6 +53,12 @@ class FakeClock:
     def wall(self, at: int) -> tuple[int, bool]:
         return WALL_NS + at - START_NS, True
 
+    def not_before(self, utc: int) -> None:
+        assert utc <= WALL_NS + self.now_ns - START_NS, "no test goes back in time"
+
+    def look(self) -> None:
+        """It stands still."""
+
     def wake_at(self, at: int | None) -> None:
         self.alarm = at
 

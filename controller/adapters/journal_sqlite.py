@@ -118,7 +118,7 @@ class JournalSqlite:
         board: Path = Path("/sys/firmware/devicetree/base/serial-number"),
     ) -> None:
         """`allow_volatile` takes any storage (demo, tests). `mountinfo`, `board`: where the kernel tells of both."""
-        self._folder, self._path, self._making = folder, folder / DATABASE, folder / MAKING
+        self._folder, self.path, self._making = folder, folder / DATABASE, folder / MAKING
         self._allow_volatile, self._mountinfo = allow_volatile, mountinfo
         self._reserve_bytes, self._board = reserve_bytes, board
         self._meta: dict[str, str] = {}
@@ -160,10 +160,10 @@ class JournalSqlite:
             held.callback(os.close, claim(self._folder))
             self._take_reserve()
             self._writer = held.enter_context(contextlib.closing(self._own_generation()))
-            self._meta = _meta(self._writer, self._path)
+            self._meta = _meta(self._writer, self.path)
             self._place = self._stored = _place(self._writer)
             self._cursors = dict(self._writer.execute("SELECT publisher, seqno FROM cursor"))
-            self._reader = held.enter_context(contextlib.closing(_read_only(self._path)))
+            self._reader = held.enter_context(contextlib.closing(_read_only(self.path)))
             newest = _messages(self._reader, max(0, self.head - TAIL), self.head)
             self._tail = deque((message for _, message in newest), TAIL)
             self._witness = _make_witness(self._folder, self._testimony())
@@ -183,17 +183,17 @@ class JournalSqlite:
 
     def _own_generation(self) -> sqlite3.Connection:
         """A connection to a journal that has always been this very file, on this board."""
-        if not self._path.exists():
+        if not self.path.exists():
             self._begin()
-        identity = self._identity(self._path)
+        identity = self._identity(self.path)
         with contextlib.ExitStack() as held:
-            connection = held.enter_context(contextlib.closing(_connect(self._path)))
-            meta, place = _meta(connection, self._path), _place(connection)
+            connection = held.enter_context(contextlib.closing(_connect(self.path)))
+            meta, place = _meta(connection, self.path), _place(connection)
             reason = self._foreign(connection, meta, place, identity)
             if reason is None:
                 held.pop_all()
                 return connection
-            _settle(connection, self._path)
+            _settle(connection, self.path)
         before = {name: value for name, value in meta.items() if name.startswith("previous_")}
         if place.seqno:  # else nobody has ever heard of that generation: the one before it counts
             told = {"generation": meta["generation"], "seqno": str(place.seqno), "hash": place.message_hash}
@@ -201,13 +201,13 @@ class JournalSqlite:
         self._build({"made": reason, **before})
         self._set_aside(meta["generation"])
         self._put_in_place()
-        return _connect(self._path)
+        return _connect(self.path)
 
     def _begin(self) -> None:
-        wal = Path(f"{self._path}-wal")
+        wal = Path(f"{self.path}-wal")
         if wal.exists() and wal.stat().st_size:  # SQLite would replay it into whatever journal.db is made here
             raise JournalError(
-                f"{self._path} is gone but {wal.name} is here: bring it back, or move {wal.name} away too"
+                f"{self.path} is gone but {wal.name} is here: bring it back, or move {wal.name} away too"
             )
         if not self._built():
             self._build({"made": "new"})
@@ -237,18 +237,16 @@ class JournalSqlite:
 
     def _set_aside(self, generation: str) -> None:
         for suffix in ("-wal", "-shm"):  # settled: they hold nothing
-            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         names = [f"journal-{generation}.db", *[f"journal-{generation}-{n}.db" for n in range(2, 100)]]
         aside = next((self._folder / name for name in names if not (self._folder / name).exists()), None)
         if aside is None:
             raise JournalError(f"{self._folder} holds 99 copies of generation {generation}: move them away")
-        self._path.rename(aside)
-        log.warning(
-            "%s is a copy or was restored: it is kept as %s and a new generation begins", self._path, aside.name
-        )
+        self.path.rename(aside)
+        log.warning("%s is a copy or was restored: it is kept as %s and a new generation begins", self.path, aside.name)
 
     def _put_in_place(self) -> None:
-        self._making.rename(self._path)
+        self._making.rename(self.path)
         _sync(self._folder)
 
     def _identity(self, path: Path) -> dict[str, str]:
@@ -361,10 +359,10 @@ class JournalSqlite:
         for row, own in _paired(rows, messages):
             fault = _row_fault(place, row, own)
             if fault is not None:
-                raise JournalError(f"{self._path}: {fault}. {_DAMAGED}")
+                raise JournalError(f"{self.path}: {fault}. {_DAMAGED}")
             place = _after(place, row, own)
         if place[:3] != self._place[:3]:
-            raise JournalError(f"{self._path}: after row {place.row} a row or a message is missing. {_DAMAGED}")
+            raise JournalError(f"{self.path}: after row {place.row} a row or a message is missing. {_DAMAGED}")
         return Recovered(rows[0].saved if saved else None, tuple([row.body for row in rows[1 if saved else 0 :]]))
 
     def _messages_since(self, row: int) -> list[tuple[int, Message]]:

@@ -50,6 +50,12 @@ class FastClock:
     def wall(self, at: int) -> tuple[int, bool]:
         return self._began_wall + at - self._began, False
 
+    def not_before(self, utc: int) -> None:
+        self._began_wall = max(self._began_wall, utc)
+
+    def look(self) -> None:
+        """Nobody sets this clock."""
+
     def wake_at(self, at: int | None) -> None:
         self._at = at
         self._set.set()

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.adapters import clock as clocks
-from controller.adapters.clock import SystemClock
-from controller.core.events import Elapsed, Event
+from controller.adapters.clock import SystemClock, kernel_is_synchronised
+from controller.core.events import ClockStepped, Elapsed, Event
 from controller.ports import Clock, Outcome, Source
 from tests.broker import until
 
@@ -28,34 +27,104 @@ def test_it_is_a_clock_and_a_source() -> None:
 # --- the label ----------------------------------------------------------------------------------------------
 
 
-def test_wall_time_is_that_of_the_event(tmp_path: Path) -> None:
-    clock = SystemClock(tmp_path / "mark")
-    before = time.time_ns()
-    now, _ = clock.wall(clock.now())
-    ago, _ = clock.wall(clock.now() - 3_600 * SECOND)
-    ahead, _ = clock.wall(clock.now() + 15 * SECOND)
-    after = time.time_ns()
-    assert before - MS <= now <= after
-    assert before - MS <= ago + 3_600 * SECOND <= after, "an hour ago, whatever waits in line since"
-    assert before - MS <= ahead - 15 * SECOND <= after, "the betting's end"
+class Machine:
+    """A machine's clocks that tests move: `mono` and `utc`, ns."""
+
+    def __init__(self) -> None:
+        self.mono, self.utc, self.synchronised = 1_000 * SECOND, 1_800_000_000 * SECOND, True
+        self.asked = 0
+        self.events: list[Event] = []
+        self.clock = SystemClock(lambda: self.mono, lambda: self.utc, self.ask)
+
+    def ask(self) -> bool:
+        self.asked += 1
+        return self.synchronised
+
+    def passes(self, seconds: float, *, utc: float | None = None) -> None:
+        """Time passes on both clocks; `utc` says how much on the wall's, where somebody sets or slews it."""
+        self.mono += int(seconds * SECOND)
+        self.utc += int((seconds if utc is None else utc) * SECOND)
+
+    def submit(self, event: Event) -> "asyncio.Future[Outcome]":
+        self.events.append(event)
+        return asyncio.get_running_loop().create_future()
+
+    def steps(self) -> list[ClockStepped]:
+        return [event for event in self.events if isinstance(event, ClockStepped)]
 
 
-def test_the_mark_says_that_the_clock_is_synchronised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark = tmp_path / "synchronized"
-    clock = SystemClock(mark)
-    assert clock.wall(clock.now())[1] is False
-    mark.touch()
-    assert clock.wall(clock.now())[1] is False, "it is looked for every few seconds"
-    monkeypatch.setattr(clocks, "SYNC_LOOK_NS", 0)
-    assert clock.wall(clock.now())[1] is True
-    mark.unlink()
-    assert clock.wall(clock.now())[1] is False
+def test_wall_time_is_that_of_the_event() -> None:
+    machine = Machine()
+    now, utc = machine.mono, machine.utc
+    assert machine.clock.wall(now) == (utc, True)
+    assert machine.clock.wall(now - 3_600 * SECOND)[0] == utc - 3_600 * SECOND, "an hour ago, whatever waits since"
+    assert machine.clock.wall(now + 15 * SECOND)[0] == utc + 15 * SECOND, "the betting's end"
 
 
-def test_a_machine_without_timesyncd_is_not_synchronised(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    clock = SystemClock(tmp_path / "file" / "synchronized")
-    assert clock.wall(clock.now())[1] is False
+def test_the_kernel_is_asked_every_few_seconds_whether_the_clock_is_synchronised() -> None:
+    machine = Machine()
+    machine.synchronised = False
+    assert machine.clock.wall(machine.mono)[1] is False
+    machine.synchronised = True
+    machine.passes(1)
+    assert machine.clock.wall(machine.mono)[1] is False
+    machine.passes(5)
+    assert machine.clock.wall(machine.mono)[1] is True
+    assert machine.asked == 2
+
+
+def test_a_kernel_that_does_not_say_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+
+    def refused() -> bool:
+        raise PermissionError(1, "adjtimex: Operation not permitted: the unit must allow this call")
+
+    machine.clock = SystemClock(lambda: machine.mono, lambda: machine.utc, refused)
+    for _ in range(3):
+        assert machine.clock.wall(machine.mono) == (machine.utc, False)
+        machine.passes(10)
+    (told,) = [record.message for record in caplog.records]
+    assert told.startswith("whether the clock is synchronised cannot be told: [Errno 1] adjtimex: ")
+
+
+def test_this_kernel_says_yes_or_no() -> None:
+    assert kernel_is_synchronised() in (True, False)
+
+
+def test_no_time_is_before_the_last_record_and_then_none_is_synchronised() -> None:
+    """A board without a clock chip wakes up where it was switched on first."""
+    machine = Machine()
+    last = machine.utc + 86_400 * SECOND
+    machine.clock.not_before(last)
+    assert machine.clock.wall(machine.mono) == (last, False)
+    machine.passes(10)
+    assert machine.clock.wall(machine.mono) == (last + 10 * SECOND, False)
+    machine.passes(5, utc=86_500)
+    assert machine.clock.wall(machine.mono) == (machine.utc, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "utc", "stepped"),
+    [(5, 5, False), (5, 5.4, False), (5, 5.6, True), (5, 4.4, True), (5, -3600, True), (3600, 3600, False)],
+)
+def test_a_clock_that_was_set_is_told_with_both_times(seconds: float, utc: float, *, stepped: bool) -> None:
+    """I38. What a daemon slews in five seconds is no step; a machine that slept is."""
+
+    async def night() -> None:
+        machine = Machine()
+        task = asyncio.create_task(machine.clock.run(machine.submit))
+        await asyncio.sleep(0)
+        machine.clock.look()
+        before = machine.utc
+        machine.passes(seconds, utc=utc)
+        machine.clock.look()
+        machine.clock.look()
+        told = [ClockStepped(machine.mono, before + int(seconds * SECOND), machine.utc, synchronised=True)]
+        assert machine.steps() == (told if stepped else [])
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(night())
 
 
 # --- the alarm ----------------------------------------------------------------------------------------------
