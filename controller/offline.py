@@ -7,6 +7,9 @@ the parts below do not get past this file.
 import asyncio
 import json
 import logging
+import os
+import stat
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -85,6 +88,83 @@ def _intruders(cfg: config.Config, ask: machine.Ask) -> config.Findings:
         for row in machine.serial_rows(Path(cfg.scanner.port), ask=ask):
             if row.status is not Status.OK:
                 yield ("scanner", "port"), f"{row.text}: {row.cure}"
+
+
+def config_show(path: Path) -> tuple[str, dict[str, Any]]:
+    """The configuration of a file with its defaults: as YAML, and as plain values."""
+    from .config import edit  # noqa: PLC0415 - ruamel.yaml takes longer to load than most verbs take
+
+    with _told():
+        cfg = config.load(path)
+    return edit.dump(cfg), edit.values(cfg)
+
+
+def config_set(path: Path, key: str, value: str, ask: machine.Ask = machine.ask) -> dict[str, Any]:
+    """Sets a key of a configuration file, its comments kept, if what comes out passes `config_check`: that, and more.
+
+    `key`, what it was `before` (None: not there), whether the file `changed`. Its owner and mode stay, and at no moment
+    is there half a file.
+    """
+    from .config import edit  # noqa: PLC0415 - as above
+
+    told = {"key": key, "before": None, "changed": False}
+    try:
+        data = config.read_bytes(path)
+        new, told["before"] = edit.changed(data, str(path), key, value)
+    except ConfigError as error:
+        problems = [problem._asdict() for problem in error.errors]
+        return {"ok": False, "problems": problems, "warnings": [], **told}
+    checked: dict[str, Any] = {}
+    old_lines, new_lines = data.splitlines(), new.splitlines()
+
+    def check(draft: Path) -> bool:
+        checked.update(config_check(draft, ask))
+        for one in (*checked["problems"], *checked["warnings"]):
+            if one["file"] == str(draft):
+                one["file"] = str(path)
+                if old_lines[one["line"] - 1 : one["line"]] != new_lines[one["line"] - 1 : one["line"]]:
+                    one["line"] = one["column"] = 0  # of a line that nobody has seen
+        return bool(checked["ok"])
+
+    try:
+        told["changed"] = _replaced(path.resolve(), data, new, check)
+    except OSError as error:
+        raise FailureError(
+            f"{path} cannot be changed: {error.strerror}: run it as the file's owner, as in sudo tablectl"
+        ) from error
+    return {**checked, **told}
+
+
+def _replaced(path: Path, old: bytes, new: bytes, check: Callable[[Path], bool]) -> bool:
+    """Whether the file was replaced: if its draft beside it passes the check, and says something new."""
+    there = path.stat()
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+    draft = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(new)
+            file.flush()
+            os.fchown(number, there.st_uid, there.st_gid)
+            os.fchmod(number, stat.S_IMODE(there.st_mode))
+            os.fsync(number)
+        if not check(draft) or new == old:
+            return False
+        if path.read_bytes() != old:
+            raise FailureError(f"{path} was changed by somebody else meanwhile: try again")
+        draft.replace(path)
+        _sync(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
+def _sync(folder: Path) -> None:
+    """The new name is on the disk too."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def config_schema() -> dict[str, Any]:

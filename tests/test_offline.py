@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,87 @@ def test_who_else_speaks_on_the_scanners_port_is_a_warning_at_its_place(tmp_path
     assert {(warning["line"], warning["column"]) for warning in told["warnings"]} == {(7, 33)}
     port.unlink()
     assert offline.config_check(path, ask=lambda command: answers[command[0]])["warnings"] == []
+
+
+# --- the configuration is shown and changed ---------------------------------------------------------------------
+
+
+def test_the_configuration_is_shown_with_its_defaults(tmp_path: Path) -> None:
+    path = config(tmp_path)
+    text, values = offline.config_show(path)
+    assert values["procedure"]["betting_seconds"] == 15
+    shown = tmp_path / "shown.yaml"
+    shown.write_text(text)
+    assert offline.config_show(shown) == (text, values)
+    with pytest.raises(FailureError, match="cannot be read"):
+        offline.config_show(tmp_path / "absent.yaml")
+
+
+def test_a_key_is_set_in_place(tmp_path: Path) -> None:
+    """The file keeps its owner, mode and comments, a link stays a link, and nothing lies beside it afterwards."""
+    path, link = config(tmp_path), tmp_path / "link.yaml"
+    path.write_text(path.read_text() + "# the end\n")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    os.chown(path, -1, max(os.getgroups(), default=os.getgid()))
+    there = path.stat()
+    told = offline.config_set(link, "procedure.betting_seconds", "20")
+    assert (told["ok"], told["changed"], told["before"], told["problems"]) == (True, True, None, [])
+    assert [warning["file"] for warning in told["warnings"]] == [str(link)]
+    assert link.is_symlink()
+    now = path.stat()
+    assert (now.st_mode, now.st_uid, now.st_gid) == (there.st_mode, there.st_uid, there.st_gid)
+    assert "# the end" in path.read_text()
+    assert offline.config_show(path)[1]["procedure"]["betting_seconds"] == 20
+    assert offline.config_set(path, "procedure.betting_seconds", "25")["before"] == 20
+    before = path.stat().st_ino
+    again = offline.config_set(path, "procedure.betting_seconds", "25")
+    assert (again["ok"], again["changed"], path.stat().st_ino) == (True, False, before)
+    assert {each.name for each in tmp_path.iterdir()} == {"table.yaml", "link.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("procedure.betting_seconds", "0", ["betting_seconds must be at least 1"]),
+        ("procedure.beting_seconds", "9", ["unknown key 'beting_seconds': did you mean 'betting_seconds'?"]),
+        ("casino.primary", "mqtt", ["primary is mqtt, which is not set up"]),
+        ("lamps", "{driver: gpio}", ["lamps with gpio needs red", "lamps with gpio needs timer"]),
+        ("table.id", "010", ["010: readers differ on this number"]),
+        ("profile", "house", ["no such profile"]),
+    ],
+)
+def test_a_file_that_would_not_be_good_is_not_written(tmp_path: Path, key: str, value: str, said: list[str]) -> None:
+    path = config(tmp_path)
+    before = path.read_bytes()
+    told = offline.config_set(path, key, value)
+    assert (told["ok"], told["changed"], path.read_bytes()) == (False, False, before)
+    assert [each["text"][: len(text)] for each, text in zip(told["problems"], said, strict=True)] == said
+    assert not any(".table-" in each["file"] or each["line"] > len(before.splitlines()) for each in told["problems"])
+    assert [each.name for each in tmp_path.iterdir()] == ["table.yaml"]
+
+
+def test_an_edit_that_comes_between_is_not_lost(tmp_path: Path) -> None:
+    port, path = tmp_path / "port", config(tmp_path)
+    port.touch()
+    path.write_text(path.read_text() + f"scanner: {{driver: serial, port: {port}}}\n")
+
+    def meanwhile(command: Sequence[str]) -> str:
+        path.write_text(path.read_text().replace("BAC-07", "BAC-08"))
+        return ""
+
+    with pytest.raises(FailureError, match="changed by somebody else meanwhile: try again"):
+        offline.config_set(path, "table.language", "en", ask=meanwhile)
+    assert offline.config_show(path)[1]["table"] == {"id": "BAC-08", "language": "es"}
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """Its name leaves no room for that of a draft: as good as a folder that is not ours."""
+    path = tmp_path / f"{'t' * 250}.yaml"
+    path.write_text(CONFIG.format(folder=tmp_path, profile="seeds-classic"))
+    with pytest.raises(FailureError, match="cannot be changed: File name too long: run it as the file's owner"):
+        offline.config_set(path, "table.language", "en")
+    assert offline.config_set(tmp_path / "absent.yaml", "table.language", "en")["ok"] is False
 
 
 def test_keys_are_made_once_and_shown_without_their_secret(tmp_path: Path) -> None:

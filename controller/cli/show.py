@@ -1,5 +1,6 @@
 """What `tablectl` prints for people: lines of plain text, from the plain values that the table answers with."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -112,6 +113,18 @@ def checked(told: dict[str, Any], file: str) -> Iterator[str]:
     if told["ok"]:
         count = len(told["warnings"])
         yield f"{file}: good" + (f", {count} warning{'s' * (count > 1)}" if count else "")
+
+
+def changed(told: dict[str, Any], file: str, value: str) -> Iterator[str]:
+    """What a key was and is, or why it stays as it was."""
+    yield from checked(told, file)
+    if not told["ok"]:
+        yield f"{file}: not changed"
+    elif not told["changed"]:
+        yield f"{told['key']} is {value} already"
+    else:
+        before = "left out" if told["before"] is None else json.dumps(told["before"], ensure_ascii=False).strip('"')
+        yield f"{told['key']} is {value} now, and was {before}; in force with: sudo systemctl restart baccarat-table"
 
 
 def _problem(told: dict[str, Any], level: str) -> str:

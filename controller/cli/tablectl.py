@@ -459,6 +459,39 @@ def config_check(context: typer.Context, *, as_json: AsJson = False) -> None:
         raise typer.Exit(NO)
 
 
+@config_app.command("show")
+def config_show(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """The configuration in force at the next start: every key that is set, and the defaults of the others."""
+    with _offline() as offline:
+        text, values = offline.config_show(_config(context.obj))
+    if as_json:
+        _print_json(values)
+    else:
+        print(text, end="")
+
+
+@config_app.command("set")
+def config_set(
+    context: typer.Context,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="The key and its groups: procedure.betting_seconds.")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="As it is written in the file: 20, '[5, 6]', '\"010\"'.")
+    ],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Sets one key of the configuration and keeps every comment; refused where the file would not be good then."""
+    path = _config(context.obj)
+    with _offline() as offline:
+        told = offline.config_set(path, key, value)
+    if as_json:
+        _print_json(told)
+    else:
+        _print(show.changed(told, str(path), value))
+    if not told["ok"]:
+        raise typer.Exit(NO)
+
+
 @config_app.command("schema")
 def config_schema(*, as_json: AsJson = False) -> None:
     """The JSON Schema of the configuration, for editors."""

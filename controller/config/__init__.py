@@ -31,6 +31,7 @@ __all__ = [
     "parse_profile",
     "procedure_of",
     "profile_path",
+    "read_bytes",
     "schema",
     "warnings",
 ]

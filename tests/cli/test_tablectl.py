@@ -402,6 +402,28 @@ def test_config_check_warns_and_says_yes(config: Path) -> None:
     assert (told_.code, told_.json["ok"], len(told_.json["warnings"])) == (DONE, True, 2)
 
 
+def test_config_show_and_set(config: Path) -> None:
+    shown = run("--config", config, "config", "show")
+    assert shown.code == DONE
+    assert "  betting_seconds: 15\n" in shown.out
+    assert run("--config", config, "config", "show", "--json").json["procedure"]["betting_seconds"] == 15
+    ran = run("--config", config, "config", "set", "procedure.betting_seconds", "20")
+    assert ran.code == DONE
+    assert ran.out.splitlines()[-1] == (
+        "procedure.betting_seconds is 20 now, and was left out; in force with: sudo systemctl restart baccarat-table"
+    )
+    assert run("--config", config, "config", "show", "--json").json["procedure"]["betting_seconds"] == 20
+    ran = run("--config", config, "config", "set", "procedure.betting_seconds", "20")
+    assert ran.out.splitlines()[-1] == "procedure.betting_seconds is 20 already"
+    told_ = run("--config", config, "config", "set", "table.id", "BAC-08", "--json").json
+    assert (told_["ok"], told_["key"], told_["before"], told_["changed"]) == (True, "table.id", "BAC-07", True)
+    ran = run("--config", config, "config", "set", "table.id", "no")
+    assert (ran.code, ran.out.splitlines()[-1]) == (NO, f"{config}: not changed")
+    assert ran.out.startswith("the new value: no: some readers take this for yes or no")
+    assert run("--config", config, "config", "set", "table.id").code == USAGE
+    assert run("--config", config.parent / "absent", "config", "show").code == NO
+
+
 def test_keys(config: Path, tmp_path: Path) -> None:
     made = run("--config", config, "keys", "new", "--json")
     assert made.code == DONE

@@ -169,7 +169,7 @@ class Stage:
             return self._named(self._monitored)
         for real, name in self.names.items():
             command = command.replace(name, real)
-        program, *arguments = command.removeprefix("sudo -u baccarat-table ").split()
+        program, *arguments = re.sub(r"^sudo (-u baccarat-table )?", "", command).split()
         assert program == "tablectl", f"a console block runs tablectl and nothing else: {command}"
         said = io.StringIO()
         with redirect_stdout(said), redirect_stderr(said), pytest.raises(SystemExit) as ended:
