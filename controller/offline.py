@@ -107,7 +107,7 @@ def config_set(path: Path, key: str, value: str, ask: machine.Ask = machine.ask)
     """
     from .config import edit  # noqa: PLC0415 - as above
 
-    told = {"key": key, "before": None, "changed": False}
+    told: dict[str, Any] = {"key": key, "before": None, "changed": False}
     try:
         data = config.read_bytes(path)
         new, told["before"] = edit.changed(data, str(path), key, value)
