@@ -21,12 +21,13 @@ test: packages $(VENV)/dev.stamp  ## every test, properties with small counts
 soak: packages $(VENV)/dev.stamp  ## every test, properties and kills with large counts: hours
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m 'soak or not soak' -o timeout=7200 $(ARGS)
 
-check: packages $(VENV)/dev.stamp  ## what a commit must pass beside the tests: style, types, contracts, generated files, units
+check: packages $(VENV)/dev.stamp  ## what a commit must pass beside the tests: style, types, contracts, generated files, firmware
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.generate --check
+	$(MAKE) --no-print-directory -C firmware PYTHON=$(CURDIR)/$(BIN)/python
 	$(BIN)/python -m pytest tests/test_architecture.py tests/test_project.py
 
 bench: packages $(VENV)/dev.stamp  ## latencies, start, memory, rounds a second, each beside a floor of the same run
@@ -48,7 +49,8 @@ lock: $(VENV)/dev.stamp  ## pins anew what pyproject.toml asks for, the same ver
 packages:  ## the Debian packages that the tests need
 	@PYTHON='$(PYTHON)' tests/packages.sh
 
-clean:  ## removes the venv and every cache
+clean:  ## removes the venv, what was built and every cache
+	$(MAKE) --no-print-directory -C firmware clean
 	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # Pins decide: an install over an older lock changes what differs and takes a second where nothing does.

@@ -1,0 +1,69 @@
+"""The head judges as the table does: C and Python see the same, and say the same to the tick (I08, I17, I22, I41).
+
+The Python judgement is held to stories and to the ground truth of nights in tests/link/test_edges.py.
+"""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.link.movements import CardOut, Line
+from tests.firmware.judge import EVIDENCE, NOT_SEEN, TICK, judged
+from tests.link.test_edges import BURSTS, SEEDS, SENSORS, STORIES, ended, parsed, play, said
+from tests.passages import MS, Level, chatter, edges, night, numbered, sampled
+
+WRAPS = 2**32 - 4_000  # ticks: the head's clock goes round two seconds after it began
+
+
+def agree(levels: Sequence[Level], up: Sequence[Line], end: int, begin: int = 0) -> None:
+    seen = sampled(levels, TICK, 0, up)
+    reports, sensors = play(numbered(seen), up=up, end=end)
+    told = judged(seen, up, end - sensors.limits.late_ns, begin)
+    assert [(each.word, each.at) for each in told if each.kind not in EVIDENCE] == [
+        (said(report), report.at) for report in reports
+    ]
+    for counted in ("glitch", "pullback"):
+        assert sum(each.word == counted for each in told) == sensors.counts[counted]
+    cards = [(each.covered_ms, each.lag_100us) for each in told if each.word == "card"]
+    assert cards == [measured(report) for report in reports if isinstance(report, CardOut)]
+
+
+def measured(card: CardOut) -> tuple[int, int]:
+    """As EVENT has it: whole milliseconds, tenths of them, and no more than fits."""
+    if card.covered_ns is None or card.lag_ns is None:
+        return NOT_SEEN, NOT_SEEN
+    return min(card.covered_ns // MS, 65_534), min(card.lag_ns // (MS // 10), 65_530)
+
+
+@pytest.mark.parametrize("begin", [0, WRAPS])
+@pytest.mark.parametrize("name", STORIES)
+def test_story(name: str, begin: int) -> None:
+    up, levels, expected, _ = parsed(STORIES[name])
+    agree(levels, up, ended(expected, levels), begin)
+
+
+@given(seed=SEEDS, sensor=SENSORS, burst=BURSTS)
+def test_night(seed: int, sensor: float, burst: int) -> None:
+    rng = random.Random(seed)
+    scene = night(rng, 20, sensor=sensor)
+    levels = edges(scene.spans)
+    agree(levels, [Line.PRESENT], scene.end + 1_000 * MS, rng.choice([0, WRAPS]))
+    agree(chatter(levels, rng, burst), [Line.PRESENT], scene.end + 1_000 * MS)
+
+
+@given(seed=SEEDS, lines=st.sets(st.sampled_from(Line), min_size=1))
+def test_whatever_the_lines_do(seed: int, lines: set[Line]) -> None:
+    """No film of anything: levels at random, from spikes to rest, so that every place and every fault comes."""
+    rng = random.Random(seed)
+    at = 0
+    levels = []
+    level = dict.fromkeys(sorted(lines), False)
+    for _ in range(250):
+        at += rng.randint(1, rng.choice([1, 3, 8, 20, 60, 250]) * MS)
+        line = rng.choice(list(level))
+        level[line] = not level[line]
+        levels.append(Level(at, line, level[line]))
+    agree(levels, [], at + 2_000 * MS)
