@@ -1,7 +1,7 @@
 """A whole table of wood and wire: rounds with their lamps, sounds and pictures; a bad bus; ten shoes through the pins.
 
-Step by step the panel's memory is compared with the picture of what the disk holds. Rules B1, B7, C1, D9; I04, I19;
-bug reports 4, 15, 37.
+Step by step the panel's memory is compared with the picture of what the disk holds. Rules B1, B7, C1, D9; I04, I19,
+I46; bug reports 4, 15, 37.
 """
 
 import errno
@@ -19,7 +19,19 @@ from tests.fake_panel import Failure
 from tests.shoes import SHOES, Shoe, expected
 from tests.shoes import told as in_file_words
 from tests.virtual_time import VirtualLoop
-from tests.whole_table import FREE_RUNNING, LID, PANEL, PINS, PRESENT, PROFILE, SHOE, WholeTable, told, whole_table
+from tests.whole_table import (
+    BUTTONS,
+    FREE_RUNNING,
+    LID,
+    PANEL,
+    PINS,
+    PRESENT,
+    PROFILE,
+    SHOE,
+    WholeTable,
+    told,
+    whole_table,
+)
 
 BAR = "lamp 1 lamp 2 lamp 3 lamp 4"
 Main = Callable[[WholeTable], Coroutine[Any, Any, None]]
@@ -157,6 +169,65 @@ def test_whole_rounds(folder: Path) -> None:
     at_table(folder, one_deck(folder), main)
     check_rounds(folder)
     assert changes == ["630 +call; 850 -call", CLOSING, CLOSING]
+
+
+async def worn(table: WholeTable, name: str, ms: float = 120) -> None:
+    """A worn button: its contact bounces as it closes, and as it opens."""
+    pin = table.ground.mock.pin(BUTTONS[name])
+    for ends in (pin.drive_low, pin.drive_high):
+        for drive in (pin.drive_low, pin.drive_high, pin.drive_low, pin.drive_high, ends):
+            drive()
+            await table.rest(3)
+        await table.rest(ms)
+
+
+def test_the_same_rounds_with_buttons_that_bounce(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I46: one betting a START, one result a CONFIRM, one call a CALL."""
+    monkeypatch.setattr(WholeTable, "press", worn)
+
+    async def main(table: WholeTable) -> None:
+        await play(table)
+
+    at_table(folder, one_deck(folder), main)
+    check_rounds(folder)
+    assert len(told(folder, "betting.opened")) == 2
+    assert len(told(folder, "staff.called")) == 1
+
+
+def test_all_buttons_at_once_do_what_the_table_asked_for(folder: Path) -> None:
+    """I46: at every step of a round START, CONFIRM and CALL go down together; the round is the same."""
+
+    async def all_at_once(table: WholeTable) -> None:
+        pins = [table.ground.mock.pin(BUTTONS[name]) for name in ("start", "confirm", "call")]
+        for pin in pins:
+            pin.drive_low()
+        await table.rest(120)
+        for pin in pins:
+            pin.drive_high()
+        await table.rest(100)
+        await table.settled()
+
+    async def main(table: WholeTable) -> None:
+        for word in ("confirm", "lid", "2S", "out", "out"):
+            await act(table, word)
+        await all_at_once(table)
+        assert table.prompt == "betting"
+        await all_at_once(table)  # the second CALL cancels the first
+        await act(table, "13000")
+        for word, prompt in (("8H", "draw"), ("KD", "draw"), ("KS", "draw"), ("2C", "result.player")):
+            await act(table, word)
+            assert table.prompt == prompt
+            for _ in range(2):
+                await all_at_once(table)
+        assert table.prompt == "result.player"
+        await act(table, "1000")
+        await all_at_once(table)
+
+    at_table(folder, one_deck(folder), main)
+    (completed,) = told(folder, "round.completed")
+    assert [completed[hand]["cards"] for hand in ("player", "banker")] == [["8H", "KS"], ["KD", "2C"]]
+    assert [opened["round"] for opened in told(folder, "betting.opened")] == [1]
+    assert told(folder, "irregularity.raised") == []
 
 
 def test_a_panel_that_lost_its_power_shows_again(folder: Path) -> None:
