@@ -408,6 +408,7 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
             status=lambda: status_of(table),
             ask=asks,
             server_status=casino.mqtt.server_status,
+            synchronised=lambda: table.clock.wall(table.clock.now())[1],
         )
         publishers.append(mqtt)
     if casino.file is not None:

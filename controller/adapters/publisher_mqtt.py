@@ -15,6 +15,7 @@ import random
 import socket
 import ssl
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from controller.link.certificates import alert, hung_up, not_accepted
 from controller.ports import Answer, Ask, Message, Outbox, Submit
 from controller.reporting import Report, receipted
 
@@ -107,7 +109,8 @@ class PublisherMqtt:
 
     `receipt`: with `broker` a PUBACK is the receipt; with `server` it is the casino server's word on `…/ack`, and a
     PUBACK only slides the window. `ask` answers what comes on `…/commands`. With `server_status`, the topic on which
-    the casino server says online or offline, the link is up only while it is. All belongs to the loop's own thread.
+    the casino server says online or offline, the link is up only while it is. `synchronised`: whether anybody has set
+    the wall clock. All belongs to the loop's own thread.
     """
 
     name = "mqtt"
@@ -122,13 +125,14 @@ class PublisherMqtt:
         status: Callable[[], dict[str, Any]],
         ask: Ask,
         server_status: str | None = None,
+        synchronised: Callable[[], bool] = lambda: True,
         limits: Limits = Limits(),
     ) -> None:
         if set("+#\0") & set(broker.topic("")):
             raise ValueError(f"{broker.topic('')!r} is no MQTT topic: prefix and table id hold no '+', '#' or NUL")
         self.broker, self.receipt, self.limits = broker, receipt, limits
         self.state, self.status = state, status
-        self.ask, self.server_status = ask, server_status
+        self.ask, self.server_status, self.synchronised = ask, server_status, synchronised
         self._primary = primary
         self._session: _Session | None = None
 
@@ -218,6 +222,7 @@ class _Session:
         self._server_up: bool | None = None if owner.server_status else True
         self._levels = (self._status, self._state)
         self.up = self._leaving = False
+        self._complaint = ""
         self._base = self._sent = 0
         self._flights: dict[int, int] = {}
         self._blocked: int | None = None  # a message the broker refused: nothing after it is sent
@@ -233,7 +238,7 @@ class _Session:
         try:
             await self.wire.open(self._broker)
         except (OSError, UnicodeError) as error:
-            return _End(_why(error, self._broker))
+            return _End(_why(error, self._broker, self._clock()))
         self._begun_at = self._loop.time()
         tick = min(1.0, self._limits.stall_s / 4, self._limits.refused_s / 4)
         try:
@@ -263,11 +268,21 @@ class _Session:
 
     def _note_packets(self) -> None:
         client, note = self._client, self.wire.note
+        client.on_log = self._on_log
         client.on_connect = lambda _c, _u, _flags, code, said: note(partial(self._on_connack, code, said))
         client.on_subscribe = lambda _c, _u, _mid, codes, _said: note(partial(self._on_suback, codes))
         client.on_publish = lambda _c, _u, mid, code, said: note(partial(self._on_puback, mid, code, said))
         client.on_message = lambda _c, _u, message: note(partial(self._on_message, message))
         client.on_disconnect = lambda _c, _u, flags, code, said: note(partial(self._on_disconnect, flags, code, said))
+
+    def _on_log(self, _client: mqtt.Client, _userdata: object, level: int, text: str) -> None:
+        """Only in its log paho tells why a read failed: with TLS 1.3 a refused certificate shows as that."""
+        if level == mqtt.MQTT_LOG_ERR:
+            self._complaint = text
+
+    def _clock(self) -> str:
+        """What our clock says, where nobody has set it."""
+        return "" if self._owner.synchronised() else time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
 
     def _on_connack(self, code: ReasonCode, said: Properties | None) -> None:
         host = self._broker.host
@@ -364,11 +379,21 @@ class _Session:
 
     def _on_disconnect(self, flags: mqtt.DisconnectFlags, code: ReasonCode, said: Properties | None) -> None:
         if not flags.is_disconnect_packet_from_server:
-            self.wire.end(_LOST.get(str(code), str(code)))
+            self.wire.end(self._lost() or _LOST.get(str(code), str(code)))
         elif code.value == TAKEN_OVER:
             self.wire.end(f"{code}: {_taken_over(self._broker)}", self._limits.taken_over_s)
         else:
             self.wire.end(f"{self._broker.host} ended the connection: {_words(code, said)}")
+
+    def _lost(self) -> str | None:
+        """What the end of a connection says of a certificate, where it may be of one."""
+        broker = self._broker
+        where = f"{broker.host}:{broker.port}"
+        if told := alert(where, self._complaint):
+            return told
+        if broker.tls is None or self._receive_max:
+            return None  # it had answered
+        return hung_up(where, shown=broker.tls.cert is not None)
 
     # --- what goes out ------------------------------------------------------------------------------
 
@@ -842,8 +867,8 @@ def _words(code: ReasonCode, said: Properties | None) -> str:
     return f"{code} ({sentence})" if sentence else str(code)
 
 
-def _why(error: OSError | UnicodeError, broker: Broker) -> str:
-    """A sentence for the technician: what is wrong, and what to look at."""
+def _why(error: OSError | UnicodeError, broker: Broker, clock: str = "") -> str:
+    """A sentence for the technician: what is wrong, and what to look at. `clock` as `not_accepted` has it."""
     where = f"{broker.host}:{broker.port}"
     match error:
         case UnicodeError():
@@ -855,10 +880,10 @@ def _why(error: OSError | UnicodeError, broker: Broker) -> str:
         case TimeoutError():
             return f"{where} does not answer: check cable, address and firewall"
         case ssl.SSLCertVerificationError():
-            what = f"the certificate of {where} is not accepted: {error.verify_message}"
-            return f"{what}: check casino.mqtt.tls.ca, the name and the clock"
+            return not_accepted(where, error.verify_code, error.verify_message, clock=clock)
         case ssl.SSLError():
-            return f"TLS with {where} failed: {error.reason or error}: check casino.mqtt.tls and the port"
+            reason = error.reason or str(error)
+            return alert(where, reason) or f"TLS with {where} failed: {reason}: check casino.mqtt.tls and the port"
         case OSError(filename=str(path)):
             return f"cannot read {path}: {error.strerror}: correct casino.mqtt.tls"
         case _:

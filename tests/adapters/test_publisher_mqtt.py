@@ -2,12 +2,9 @@
 
 import asyncio
 import contextlib
-import datetime as dt
 import gc
-import ipaddress
 import json
 import random
-import shutil
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -16,14 +13,12 @@ from typing import Any, Literal, Self
 
 import paho.mqtt.client as mqtt
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from controller.adapters.publisher_mqtt import Broker as Address
 from controller.adapters.publisher_mqtt import Limits, PublisherMqtt, Tls, _why
 from controller.core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
 from controller.ports import Answer
+from tests.authority import Authority, listener
 from tests.broker import HOST, Broker, Subscriber, free_port, until
 from tests.fault_proxy import FaultProxy, Kind, Packet
 from tests.outbox import FakeOutbox, Heard
@@ -49,6 +44,7 @@ class Table:
         receipt: Literal["broker", "server"] = "broker",
         limits: Limits = QUICK,
         server_status: str | None = None,
+        synchronised: Callable[[], bool] = lambda: True,
         **address: object,
     ) -> None:
         self.outbox = outbox or FakeOutbox()
@@ -66,6 +62,7 @@ class Table:
             status=lambda: self.status,
             ask=self.ask,
             server_status=server_status,
+            synchronised=synchronised,
             limits=limits,
         )
 
@@ -986,55 +983,6 @@ def test_a_broker_that_talks_nonsense_costs_the_connection_and_nothing_else() ->
 # --- TLS ------------------------------------------------------------------------------------------------------
 
 
-NOW = dt.datetime.now(dt.UTC)
-DAY = dt.timedelta(days=1)
-
-
-class Authority:
-    """A certificate authority in a folder: `ca.pem`, and certificates on demand."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"authority {folder.name}")])
-        self.ca = self._sign("ca", self._name, self._key.public_key(), NOW - DAY, NOW + 9 * DAY, ca=True)
-
-    def issue(self, name: str, host: str = HOST, begins: dt.datetime = NOW - DAY, days: int = 5) -> tuple[str, str]:
-        """Paths of a certificate for `host` and of its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        pem, unlocked = serialization.Encoding.PEM, serialization.NoEncryption()
-        path = self._folder / f"{name}.key"
-        path.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, unlocked))
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-        return self._sign(name, subject, key.public_key(), begins, begins + days * DAY, host=host), str(path)
-
-    def _sign(
-        self,
-        name: str,
-        subject: x509.Name,
-        key: ec.EllipticCurvePublicKey,
-        begins: dt.datetime,
-        ends: dt.datetime,
-        *,
-        ca: bool = False,
-        host: str = "",
-    ) -> str:
-        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(self._name).public_key(key)
-        builder = builder.serial_number(x509.random_serial_number()).not_valid_before(begins).not_valid_after(ends)
-        builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        if host:
-            names = [x509.IPAddress(ipaddress.ip_address(host))] if host[0].isdigit() else [x509.DNSName(host)]
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        path = self._folder / f"{name}.pem"
-        certificate = builder.sign(self._key, hashes.SHA256())
-        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        return str(path)
-
-
-def listener(authority: Authority, cert: str, key: str, *more: str) -> tuple[str, ...]:
-    return (f"cafile {authority.ca}", f"certfile {cert}", f"keyfile {key}", *more)
-
-
 def test_both_sides_show_their_certificates(tmp_path: Path) -> None:
     async def story() -> None:
         authority = Authority(tmp_path)
@@ -1047,39 +995,6 @@ def test_both_sides_show_their_certificates(tmp_path: Path) -> None:
                 check_receipts(table)
         assert "CN = table" not in broker.log
         assert "as BAC-07-m1" in broker.log
-
-    run(story())
-
-
-@pytest.mark.parametrize(
-    ("host", "begins", "other", "words"),
-    [
-        (HOST, NOW - DAY, True, "unable to get local issuer certificate"),
-        ("elsewhere.casino", NOW - DAY, False, "IP address mismatch"),
-        (HOST, NOW + DAY, False, "certificate is not yet valid"),
-        (HOST, NOW - 9 * DAY, False, "certificate has expired"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # paho drops the socket of a failed TLS handshake
-def test_a_wrong_certificate_is_named_and_a_right_one_comes_in_without_a_restart(
-    host: str, begins: dt.datetime, other: bool, words: str, tmp_path: Path
-) -> None:
-    """Report 60: a clock or a certificate that is not yet right keeps the table offline, and trying."""
-
-    async def story() -> None:
-        for folder in ("ours", "theirs"):
-            (tmp_path / folder).mkdir()
-        ours, theirs = Authority(tmp_path / "ours"), Authority(tmp_path / "theirs")
-        cert = (theirs if other else ours).issue("broker", host, begins)
-        with Broker(tmp_path, listener=listener(ours, *cert)) as broker:
-            async with Table(broker.port, tls=Tls(ours.ca)) as table:
-                reason = await table.down()
-                assert words in reason
-                assert "casino.mqtt.tls.ca" in reason
-                for old, new in zip(cert, ours.issue("good"), strict=True):
-                    shutil.copyfile(new, old)
-                await asyncio.to_thread(broker.restart)
-                await table.up()
 
     run(story())
 
