@@ -5,6 +5,7 @@
  * LINK becomes a symbolic link to the terminal. A command is a line, and so is its answer: `ok`, what was asked, or
  * `error` and why. `+US` before one lets it happen so many microseconds of the chip from now. */
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -151,16 +152,18 @@ static void load(const struct sim *sim) {
 }
 
 /* Those that do something to the wires; false: it is none of them, or its words are wrong. */
-static bool wire(struct sim *sim, uint64_t at, const char *verb, const char *first, unsigned long a, unsigned long b) {
-    struct bench *bench = sim->bench;
+static bool wire(struct bench *bench, uint64_t at, const char *verb, const char *first, const char *second,
+                 unsigned long ramp) {
     const unsigned channel = (unsigned)strtoul(first, NULL, 0);
-    if (strcmp(verb, "level") == 0 && channel < BENCH_CHANNELS)
-        bench_level(bench, at, channel, (unsigned)a, b * CYCLES_PER_US);
-    else if (strcmp(verb, "dark") == 0 && channel < BENCH_CHANNELS)
+    const unsigned long a = strtoul(second, NULL, 0);
+    const bool one = isdigit((unsigned char)first[0]), two = one && isdigit((unsigned char)second[0]);
+    if (strcmp(verb, "level") == 0 && two && channel < BENCH_CHANNELS)
+        bench_level(bench, at, channel, (unsigned)a, ramp * CYCLES_PER_US);
+    else if (strcmp(verb, "dark") == 0 && two && channel < BENCH_CHANNELS)
         bench_dark(bench, channel, (unsigned)a);
-    else if (strcmp(verb, "noise") == 0)
+    else if (strcmp(verb, "noise") == 0 && one)
         bench_noise(bench, channel);
-    else if (strcmp(verb, "supply") == 0)
+    else if (strcmp(verb, "supply") == 0 && one)
         bench_supply(bench, at, channel);
     else if (strcmp(verb, "lid") == 0 && word(pins, first) >= 0)
         bench_lid(bench, at, (enum bench_pin)word(pins, first));
@@ -168,9 +171,9 @@ static bool wire(struct sim *sim, uint64_t at, const char *verb, const char *fir
         bench_reset(bench, at, (enum bench_cause)word(causes, first), (a > 0 ? a : START_UP_US) * CYCLES_PER_US);
     else if (strcmp(verb, "errors") == 0 && word(ways, first) >= 0)
         bench_errors(bench, (enum bench_way)word(ways, first), (unsigned)a);
-    else if (strcmp(verb, "patch") == 0)
+    else if (strcmp(verb, "patch") == 0 && two)
         bench_patch(bench, channel, (unsigned)a);
-    else if (strcmp(verb, "poke") == 0)
+    else if (strcmp(verb, "poke") == 0 && two)
         bench_poke(bench, channel, (unsigned)a);
     else
         return false;
@@ -194,14 +197,13 @@ static bool plugs(struct sim *sim, const char *verb) {
 static void obey(struct sim *sim, const char *line) {
     const struct bench *bench = sim->bench;
     char verb[16] = "", first[16] = "", second[16] = "";
-    unsigned long a = 0, b = 0, after = 0;
+    unsigned long ramp = 0, after = 0;
     if (line[0] == '+') {
         after = strtoul(line + 1, (char **)&line, 10);
         while (*line == ' ')
             line++;
     }
-    sscanf(line, "%15s %15s %15s %lu", verb, first, second, &b);
-    a = strtoul(second, NULL, 0);
+    sscanf(line, "%15s %15s %15s %lu", verb, first, second, &ramp);
     if (strcmp(verb, "stats") == 0)
         dprintf(sim->client, "now_us=%llu slept_us=%llu resets=%u overruns=%u stack=%u open=%d emitters=%d\n",
                 (unsigned long long)(bench_now(bench) / CYCLES_PER_US),
@@ -210,7 +212,8 @@ static void obey(struct sim *sim, const char *line) {
     else if (strcmp(verb, "fault") == 0 && word(ways, first) >= 0 && word(faults, second) >= 0) {
         bench_fault(sim->bench, (enum bench_way)word(ways, first), (enum bench_fault)word(faults, second));
         dprintf(sim->client, "ok\n");
-    } else if (wire(sim, bench_now(bench) + after * CYCLES_PER_US, verb, first, a, b) || plugs(sim, verb))
+    } else if (wire(sim->bench, bench_now(bench) + after * CYCLES_PER_US, verb, first, second, ramp) ||
+               plugs(sim, verb))
         dprintf(sim->client, "ok\n");
     else
         dprintf(sim->client, "error: no such command: %s\n", line);
