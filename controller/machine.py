@@ -30,10 +30,10 @@ def ask(command: Sequence[str]) -> str:
         raise MachineError(text) from None
 
 
-def serial_rows(port: Path, *, ask: Ask = ask, cmdline: Path = CMDLINE) -> list[hosts.Row]:
-    """Who else speaks on this port: kernel, login shells, ModemManager, brltty. Empty where there is no such port.
+def serial_rows(port: Path, part: str, *, ask: Ask = ask, cmdline: Path = CMDLINE) -> list[hosts.Row]:
+    """Who else speaks on this port of a part (of `hosts.PARTS`): kernel, login shells, ModemManager, brltty.
 
-    MachineError.
+    Empty where there is no such port. MachineError.
     """
     if not port.exists():
         return []
@@ -43,4 +43,5 @@ def serial_rows(port: Path, *, ask: Ask = ask, cmdline: Path = CMDLINE) -> list[
         cmdline=cmdline.read_text(encoding="ascii"),
         listing=ask(("systemctl", "list-units", "--all", "--plain", "--no-legend")),
         properties=ask(("udevadm", "info", "--query=property", f"--name={port}")),
+        part=part,
     )

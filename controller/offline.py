@@ -83,11 +83,11 @@ def config_check(path: Path, ask: machine.Ask = machine.ask) -> dict[str, Any]:
 
 
 def _intruders(cfg: config.Config, ask: machine.Ask) -> config.Findings:
-    """Who else speaks on the scanner's port, where it is plugged in here (bug reports 30 and 31)."""
-    if cfg.scanner.driver == "serial" and cfg.scanner.port is not None:
-        for row in machine.serial_rows(Path(cfg.scanner.port), ask=ask):
+    """Who else speaks on the serial ports that are plugged in here (bug reports 30 and 31)."""
+    for where, part, driver, port in config.ports(cfg):
+        for row in machine.serial_rows(Path(port), part, ask=ask) if driver == "serial" else ():
             if row.status is not Status.OK:
-                yield ("scanner", "port"), f"{row.text}: {row.cure}"
+                yield where, f"{row.text}: {row.cure}"
 
 
 def config_show(path: Path) -> tuple[str, dict[str, Any]]:

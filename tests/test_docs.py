@@ -34,12 +34,13 @@ from tests.table_rig import GENERATION, Rig
 
 OPERATOR = {"es": page("docs/operator.md"), "en": page("docs/operator.en.md")}
 TECHNICIAN, INTEGRATOR = page("docs/technician.md"), page("docs/integrator.md")
+DEVICES = [page(f"docs/devices/{path.name}") for path in sorted((ROOT / "docs/devices").glob("*.md"))]
 PAGES = [
     *OPERATOR.values(),
     TECHNICIAN,
     INTEGRATOR,
     *map(page, ("README.md", "CHANGELOG.md", "docs/schemas/README.md")),
-    *(page(f"docs/devices/{path.name}") for path in sorted((ROOT / "docs/devices").glob("*.md"))),
+    *DEVICES,
 ]
 
 every_page = pytest.mark.parametrize("page_", PAGES, ids=[page.name for page in PAGES])
@@ -273,6 +274,12 @@ OTHER: tuple[Callable[[str], object], ...] = (  # what is no panel and may stand
 def test_every_panel_in_the_guide_can_be_shown(language: str) -> None:
     spans = OPERATOR[language].spans
     assert [span for span in spans if not kinds(language, span) and not any(is_(span) for is_ in OTHER)] == []
+
+
+@pytest.mark.parametrize("page_", DEVICES, ids=[page.name for page in DEVICES])
+def test_every_notice_on_a_devices_page_can_be_shown(page_: Page) -> None:
+    notices = [span for span in page_.spans if re.fullmatch(r"[A-Z]+:?( [A-Z]+)+", span)]
+    assert [span for span in notices if not kinds("en", span)] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -43,11 +43,11 @@ def test_who_else_speaks_on_a_port(
     told.write_text(cmdline.format(port=port), encoding="ascii")
     programs = Programs(listing.format(port=port), properties)
     for name in (port, link):
-        rows = machine.serial_rows(name, ask=programs, cmdline=told)
+        rows = machine.serial_rows(name, "scanner", ask=programs, cmdline=told)
         assert {row.check: row.status for row in rows if row.status is not Status.OK} == bad
         assert programs.asked[-1] == ("udevadm", "info", "--query=property", f"--name={name}")
     programs.asked.clear()
-    assert machine.serial_rows(tmp_path / "unplugged", ask=programs, cmdline=told) == []
+    assert machine.serial_rows(tmp_path / "unplugged", "scanner", ask=programs, cmdline=told) == []
     assert programs.asked == []
 
 

@@ -14,6 +14,7 @@ from . import table
 from .check import Findings, validate
 from .models import Config
 from .profiles import check_returns, load_profile, parse_profile, profile_path
+from .table import ports
 from .tree import ConfigError, Problem, read_bytes, read_tree
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "load_profile",
     "parse",
     "parse_profile",
+    "ports",
     "procedure_of",
     "profile_path",
     "read_bytes",

@@ -7,7 +7,7 @@ there: that is found out by opening it.
 import re
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller.core.codes import Codes, CodesError
 from controller.core.profile import Opens, Position, Rescan
@@ -155,22 +155,31 @@ def _readings(config: Config) -> Findings:
 def _ports(config: Config) -> Findings:
     """A serial line carries one device."""
     users: dict[str, str] = {}
-    for where, port in _used_ports(config):
-        name = ".".join(where)
+    for where, _, _, port in ports(config):
         if port in users:
             yield where, f"{port} is {users[port]} already: one device a line"
-        users.setdefault(port, name)
+        users.setdefault(port, ".".join(where))
 
 
-def _used_ports(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
-    if config.scanner.driver != "none" and config.scanner.port is not None:
-        yield ("scanner", "port"), config.scanner.port
-    if config.scanner.hand is not None:
-        yield ("scanner", "hand", "port"), config.scanner.hand.port
-    if config.shoe.driver == "head" and config.shoe.port is not None:
-        yield ("shoe", "port"), config.shoe.port
-    if config.casino.serial is not None:
-        yield ("casino", "serial", "port"), config.casino.serial.port
+class Port(NamedTuple):
+    """A port that a device of the table has for itself: its key, whose it is (`hosts.PARTS`), serial or hid."""
+
+    where: tuple[str, ...]
+    part: str
+    driver: str
+    path: str
+
+
+def ports(config: Config) -> Iterator[Port]:
+    scanner, hand, shoe, casino = config.scanner, config.scanner.hand, config.shoe, config.casino.serial
+    if scanner.driver != "none" and scanner.port is not None:
+        yield Port(("scanner", "port"), "scanner", scanner.driver, scanner.port)
+    if hand is not None:
+        yield Port(("scanner", "hand", "port"), "hand", hand.driver, hand.port)
+    if shoe.driver == "head" and shoe.port is not None:
+        yield Port(("shoe", "port"), "head", "serial", shoe.port)
+    if casino is not None:
+        yield Port(("casino", "serial", "port"), "casino", "serial", casino.port)
 
 
 def _pins(config: Config) -> Findings:
@@ -189,7 +198,7 @@ def _pins(config: Config) -> Findings:
 def _reserved(config: Config) -> dict[int, str]:
     """The pins that something other than a lamp, button or sensor needs, and what."""
     pins = dict.fromkeys((0, 1), "the board's ID EEPROM")
-    for where, port in _used_ports(config):
+    for where, _, _, port in ports(config):
         if _UART.fullmatch(port):  # a line of its own: an adapter on USB leaves these pins free
             pins |= dict.fromkeys((14, 15), f"the board's UART ({'.'.join(where)})")
     display = config.display
@@ -240,14 +249,12 @@ SOUND: dict[str, Any] = {
 def warnings(config: Config) -> Findings:
     """What a table can run with and nobody should: each with what to do."""
     scanner, mqtt = config.scanner, config.casino.mqtt
-    if scanner.driver != "none":
-        if scanner.port is not None and (text := name_warning(scanner.driver, scanner.port)):
-            yield ("scanner", "port"), text
-        if scanner.repeat_ms:
-            text = (
-                f"equal cards in a row are legal, and two scanned within {scanner.repeat_ms} ms count as one: write 0"
-            )
-            yield ("scanner", "repeat_ms"), f"{text}, unless the scanner repeats a label while it sees it"
+    for where, part, driver, port in ports(config):
+        if text := name_warning(driver, port, part):
+            yield where, text
+    if scanner.driver != "none" and scanner.repeat_ms:
+        text = f"equal cards in a row are legal, and two scanned within {scanner.repeat_ms} ms count as one: write 0"
+        yield ("scanner", "repeat_ms"), f"{text}, unless the scanner repeats a label while it sees it"
     groups = ("lamps", "buzzer", "buttons")
     if config.gpio.pin_factory == "mock" and any(getattr(config, group).driver == "gpio" for group in groups):
         yield ("gpio", "pin_factory"), "mock pins lead nowhere: no lamp burns and no button is heard; write gpiod"

@@ -1,4 +1,4 @@
-"""What the machine's own texts say about a scanner's port: names that move, and other programs that speak on it.
+"""What the machine's own texts say about a device's port: names that move, and other programs that speak on it.
 
 Pure: the caller reads the texts and says which names the port has (the one configured, and the one it leads to).
 Bug reports 28 (names), 30 (ModemManager), 31 (login shells); brltty takes some adapters for braille displays.
@@ -32,6 +32,9 @@ class Unit(NamedTuple):
     active: str
 
 
+# The parts of a table that speak on a line of their own.
+PARTS = {"scanner": "scanner", "hand": "hand scanner", "head": "sensor head", "casino": "casino adapter"}
+
 # The header's UART has these names on one Pi or another; serial0 leads to one of them.
 UART = re.compile(r"(serial[01]|ttyAMA[0-9]+|ttyS0)")
 _USB_NUMBER = re.compile(r"/dev/(ttyUSB|ttyACM)[0-9]+")
@@ -40,15 +43,16 @@ _GETTY = re.compile(r"(?:serial-)?getty@(.+)\.service")
 _RUNNING = ("active", "activating", "reloading")
 
 
-def name_warning(driver: str, port: str) -> str:
-    """Why this name for a scanner's port is not to be relied on, and what to write; empty where it is.
+def name_warning(driver: str, port: str, part: str = "scanner") -> str:
+    """Why this name for the port of a part (of PARTS) is not to be relied on, and what to write; empty where it is.
 
     `driver` is serial or hid, `port` an absolute path.
     """
+    what = PARTS[part]
     if driver == "serial":
         if _USB_NUMBER.fullmatch(port):
             return (
-                f"{port} is a number that changes at a boot or a replug: write the scanner's name from "
+                f"{port} is a number that changes at a boot or a replug: write the {what}'s name from "
                 "`ls /dev/serial/by-id`, or from /dev/serial/by-path where two have the same"
             )
         if port.startswith("/dev/input/"):
@@ -56,18 +60,15 @@ def name_warning(driver: str, port: str) -> str:
         return ""
     if port.startswith(("/dev/serial/", "/dev/tty")):
         return f"{port} is a serial line, not a keyboard: write driver: serial"
+    its_name = f"write the {what}'s name from `ls /dev/input/by-id`, the one that ends in -event-kbd"
     if _EVENT_NUMBER.fullmatch(port):
-        return (
-            f"{port} is a number that changes at a boot or a replug, and may then be the technician's keyboard: "
-            "write the scanner's name from `ls /dev/input/by-id`, the one that ends in -event-kbd"
-        )
+        why = "is a number that changes at a boot or a replug, and may then be the technician's keyboard"
+        return f"{port} {why}: {its_name}"
     if port.startswith("/dev/input/by-path/"):
-        return (
-            f"{port} is a socket, and whatever keyboard is plugged in there would be taken for the scanner: "
-            "write the scanner's name from `ls /dev/input/by-id`, the one that ends in -event-kbd"
-        )
+        why = f"is a socket, and whatever keyboard is plugged in there would be taken for the {what}"
+        return f"{port} {why}: {its_name}"
     if not port.endswith("-event-kbd"):
-        return f"{port} may be no keyboard: of the scanner's names in /dev/input/by-id, write that in -event-kbd"
+        return f"{port} may be no keyboard: of the {what}'s names in /dev/input/by-id, write that in -event-kbd"
     return ""
 
 
@@ -81,40 +82,43 @@ def units_of(listing: str) -> list[Unit]:
     return units
 
 
-def serial_rows(names: Collection[str], *, cmdline: str, listing: str, properties: str) -> list[Row]:
-    """Who else speaks on the serial port that has these names (`/dev/serial0`, `/dev/ttyAMA0`).
+def serial_rows(
+    names: Collection[str], *, cmdline: str, listing: str, properties: str, part: str = "scanner"
+) -> list[Row]:
+    """Who else speaks on the serial port of a part (of PARTS) that has these names (`/dev/serial0`, `/dev/ttyAMA0`).
 
     `cmdline` is /proc/cmdline, `listing` what `systemctl list-units --all --plain --no-legend` prints, `properties`
     what `udevadm info --query=property` prints of the port; empty where the port is not there.
     """
     units = units_of(listing)
+    port = f"the {PARTS[part]}'s port"
     return [
-        *_verdict("console", _consoles(names, cmdline), "the kernel writes no messages on the scanner's port"),
-        *_verdict("login", _logins(names, units), "no login waits on the scanner's port"),
-        *_verdict("modemmanager", _prober(units, properties), "ModemManager leaves the scanner's port alone"),
-        *_verdict("brltty", _braille(units, properties), "brltty leaves the scanner's port alone"),
+        *_verdict(f"{part}.console", _consoles(names, cmdline, port), f"the kernel writes no messages on {port}"),
+        *_verdict(f"{part}.login", _logins(names, units, port), f"no login waits on {port}"),
+        *_verdict(f"{part}.modemmanager", _prober(units, properties, part), f"ModemManager leaves {port} alone"),
+        *_verdict(f"{part}.brltty", _braille(units, properties, part), f"brltty leaves {port} alone"),
     ]
 
 
 def _verdict(check: str, found: Iterable[tuple[Status, str, str]], well: str) -> list[Row]:
-    rows = [Row(f"scanner.{check}", *row) for row in found]
-    return rows or [Row(f"scanner.{check}", Status.OK, well)]
+    rows = [Row(check, *row) for row in found]
+    return rows or [Row(check, Status.OK, well)]
 
 
-def _consoles(names: Collection[str], cmdline: str) -> Iterator[tuple[Status, str, str]]:
+def _consoles(names: Collection[str], cmdline: str, port: str) -> Iterator[tuple[Status, str, str]]:
     for word in cmdline.split():
         if word.startswith("console="):
             device = word.removeprefix("console=").split(",")[0]
             if _same(device, names):
                 cure = f"take {word} out of cmdline.txt on the boot partition, and start anew; raspi-config can do it"
-                yield Status.FAIL, f"the kernel's messages go to {device}, which is the scanner's port", cure
+                yield Status.FAIL, f"the kernel's messages go to {device}, which is {port}", cure
 
 
-def _logins(names: Collection[str], units: Iterable[Unit]) -> Iterator[tuple[Status, str, str]]:
+def _logins(names: Collection[str], units: Iterable[Unit], port: str) -> Iterator[tuple[Status, str, str]]:
     for unit in units:
         found = _GETTY.fullmatch(unit.name)
         if found and unit.active in _RUNNING and _same(found[1], names):
-            text = f"{unit.name} reads {found[1]}, which is the scanner's port: it takes bytes of its codes"
+            text = f"{unit.name} reads {found[1]}, which is {port}: it takes bytes that are the table's"
             yield Status.FAIL, text, f"run: sudo systemctl mask --now {unit.name}"
 
 
@@ -127,24 +131,22 @@ def _same(device: str, names: Collection[str]) -> bool:
     return alias and UART.fullmatch(device) is not None and any(UART.fullmatch(name) for name in own)
 
 
-def _prober(units: Iterable[Unit], properties: str) -> Iterator[tuple[Status, str, str]]:
+def _prober(units: Iterable[Unit], properties: str, part: str) -> Iterator[tuple[Status, str, str]]:
     running = any(unit.name == "ModemManager.service" and unit.active in _RUNNING for unit in units)
     if running and _is_usb(properties) and not _is_set(properties, "ID_MM_DEVICE_IGNORE"):
-        text = "ModemManager runs and may type AT commands at the scanner when it is plugged in"
-        yield Status.WARN, text, f"{_RULES}, or run: sudo systemctl disable --now ModemManager"
+        text = f"ModemManager runs and may type AT commands at the {PARTS[part]} when it is plugged in"
+        yield Status.WARN, text, f"{_rules(part)}, or run: sudo systemctl disable --now ModemManager"
 
 
-def _braille(units: Iterable[Unit], properties: str) -> Iterator[tuple[Status, str, str]]:
+def _braille(units: Iterable[Unit], properties: str, part: str) -> Iterator[tuple[Status, str, str]]:
     running = any(unit.name.startswith("brltty") and unit.active in _RUNNING for unit in units)
     if running and _is_usb(properties) and not _is_set(properties, "ID_BRLTTY_DEVICE_IGNORE"):
-        yield (
-            Status.WARN,
-            "brltty runs and takes some serial adapters for braille displays",
-            f"{_RULES}, or remove brltty",
-        )
+        text = "brltty runs and takes some serial adapters for braille displays"
+        yield Status.WARN, text, f"{_rules(part)}, or remove brltty"
 
 
-_RULES = "install 70-baccarat-table.rules in /etc/udev/rules.d and plug the scanner in anew"
+def _rules(part: str) -> str:
+    return f"install 70-baccarat-table.rules in /etc/udev/rules.d and plug the {PARTS[part]} in anew"
 
 
 def _is_usb(properties: str) -> bool:

@@ -382,6 +382,12 @@ scanner: {driver: hid, port: ▸/dev/serial/by-id/usb-x}
 
 scanner: {driver: none, port: /dev/ttyUSB0, repeat_ms: 300}
 
+shoe: {driver: head, port: ▸/dev/ttyUSB0}
+! /dev/ttyUSB0 is a number that changes at a boot or a replug: write the sensor head's name
+
+casino: {primary: serial, serial: {port: ▸/dev/ttyACM3}}
+! /dev/ttyACM3 is a number that changes at a boot or a replug: write the casino adapter's name
+
 scanner: {driver: serial, port: /dev/serial/by-id/usb-x, repeat_ms: ▸300}
 ! equal cards in a row are legal, and two scanned within 300 ms count as one
 

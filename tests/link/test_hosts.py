@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.link.hosts import Row, Status, Unit, name_warning, serial_rows, units_of
+from controller.link.hosts import PARTS, Row, Status, Unit, name_warning, serial_rows, units_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,6 +32,15 @@ NAMES = [  # driver, port, and words of the warning; none: it is to be relied on
 def test_bug_28_names_that_move_are_warned_about(driver: str, port: str, words: str) -> None:
     warning = name_warning(driver, port)
     assert (words in warning and warning.startswith(port)) if words else warning == ""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_is_said_names_the_part(part: str) -> None:
+    said = [name_warning("serial", "/dev/ttyUSB0", part), name_warning("hid", "/dev/input/event1", part)]
+    rows = serial_rows(["/dev/ttyS0"], cmdline="console=ttyS0", listing="", properties="", part=part)
+    assert {row.check.split(".")[0] for row in rows} == {part}
+    said += [row.text for row in rows if row.check.endswith(("console", "login"))]
+    assert all(f"the {PARTS[part]}'s " in text for text in said)
 
 
 # What systemctl prints: plain, and as it is for people, with bullets and closing words.
