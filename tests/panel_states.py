@@ -87,6 +87,7 @@ WORDS: dict[str, Maker] = (
         "noread": lambda t, _: e.CardUnread(t.now, "NOREAD"),
         "alien": lambda t, _: e.CodeUnknown(t.now, "JOKER"),
         "cut": lambda t, _: e.CutCardSeen(t.now, "code"),
+        "beams": lambda t, _: e.CutCardSeen(t.now, "beams"),
         "empty": lambda t, _: e.MouthChanged(t.now, present=False),
         "full": lambda t, _: e.MouthChanged(t.now, present=True),
         "two": lambda t, _: e.TwoCardsMoved(t.now),

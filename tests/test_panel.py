@@ -422,6 +422,9 @@ I50, closes:natural closes:six: load start tick 9H 2S TD 3C confirm start
 I50, closes:natural closes:six: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
     RECOJA / DCHA. A IZQDA. / al descarte
     strip: SIN NATURAL NI SEIS
+I22, sensors: load start tick move 2H beams 2S
+    ¿CORTE? / CONFIRMAR = SÍ / INICIO = NO
+    strip: ÚLTIMA MANO
 F2: load start down
     APUESTAS / ABIERTAS / no saque cartas
     strip: SIN SERVIDOR
@@ -590,6 +593,7 @@ NIGHT = """
     2H 9S TD 7C 7C move move cut noread alien empty full start start confirm confirm hold call close load
     tick tick tick up down receipt backlog drained restart void:x left:200 end:discretion end:day_end
     fault:disk:journal mended:disk:journal fault:I40:scanner mended:I40:scanner fault:lamps:lamps
+    beams resolve:I22:yes resolve:I22:no
     resolve:I01:manual:8D resolve:I02:manual:8D resolve:I05:finish resolve:I06:remove resolve:I07:burn resolve:I07:dummy
     resolve:I07:use resolve:I07:void resolve:I09:next resolve:I09:burn resolve:I25:accept resolve:I35:match
     resolve:I35:differ resolve:I49:accept

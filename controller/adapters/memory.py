@@ -339,6 +339,7 @@ DEALER_ACTS: dict[str, Act | None] = {
     "I13": _draw,
     "I18": _go_on,
     "I19": _go_on,
+    "I22": _confirm,
     "I25": _burn,
     "I28": _confirm,
     "I31": _go_on,

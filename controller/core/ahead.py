@@ -107,10 +107,14 @@ def _moved(ahead: Ahead, state: State, event: e.CardMoved) -> Heard:
 
 
 def _cut(ahead: Ahead, state: State, event: e.CutCardSeen) -> Heard:
-    """The cut card's code is a reading; what the sensors say of it is that it left."""
+    """The cut card's code is a reading; what the sensors say of it is that it left.
+
+    Where a card was read instead, one of the two is wrong: the dealer says which (I22), as of a card scanned behind it.
+    """
     if event.via == "code":
         return _read(ahead, state, event)
-    return (NOTHING if type(ahead.reading) is e.CutCardSeen else ahead), (event,)
+    doubted = (e.CardRepeated(event.at),) if type(ahead.reading) is e.CardScanned else ()
+    return NOTHING, (event, *doubted)
 
 
 def _doubted(ahead: Ahead, state: State, event: Event) -> Heard:

@@ -29,7 +29,8 @@ class Row(NamedTuple):
 
     `over`: whether the condition has ended by itself in this state; `calls`: raising it calls the pit boss; `strip`: it
     is only a notice, the instruction stays; `waits`: a notice until it bars the next round, then a prompt;
-    `scan_cures`: it stops cards but not their scans; `quiet`: it is for the record and no panel shows it.
+    `scan_cures`: it stops cards but not their scans; `quiet`: it is for the record and no panel shows it; `buttons`:
+    the choices that START and CONFIRM are while the panel asks for one.
     """
 
     stops: Stops
@@ -40,6 +41,7 @@ class Row(NamedTuple):
     waits: bool = False
     scan_cures: bool = False
     quiet: bool = False
+    buttons: tuple[str, str] | None = None
 
 
 def _never(state: State, c: Condition) -> bool:
@@ -152,6 +154,7 @@ ROWS: dict[str, Row] = {
     "I19": Row(_NOTHING, {}, _moved_on),
     "I20": Row(_NOTHING, {}, _moved_on, strip=True),
     "I21": Row(_NOTHING, {"noted": Who.PIT}, _cut_accounted, strip=True),
+    "I22": Row(_CARDS, {"yes": Who.DEALER, "no": Who.DEALER}, _shoe_changes, buttons=("no", "yes")),
     "I23": Row(_CARDS, {"void": Who.PIT}, _not_empty, calls=True),
     "I25": Row(_ROUNDS, {"accept": Who.PIT}, _left_phase),
     "I28": Row(_NOTHING, {}, _left_phase),

@@ -343,10 +343,11 @@ class CardKnown(Event):
 
 @record
 class CutCardPlaced(Event):
-    """The cut card's passage is to be judged: every card that came before it has its place."""
+    """The cut card's passage at `out_at` is to be judged: every card that came before it has its place."""
 
     via: str
     n_before: int
+    out_at: int = 0
 
 
 @record

@@ -188,16 +188,25 @@ class CutCardPassed(Fact):
 
     via: str
     n_before: int
+    at: int = 0
 
 
 @record
 class CutCardDrawn(Fact):
-    """`where`: burn, round or between. `last_round` is the number decided, by B7."""
+    """`where`: burn, round or between. `last_round` is the number decided, by B7. It left at `at`; 0: nobody knows."""
 
     where: str
     via: str
     n_before: int
     last_round: int
+    at: int = 0
+
+
+@record
+class CutCardDenied(Fact):
+    """What the sensors took for the cut card was a card (I22). `last`: whether this round is the last all the same."""
+
+    last: bool
 
 
 @record

@@ -8,7 +8,7 @@ from .betting import draw_called
 from .conditions import Refused, authorise
 from .dealing import begin_round
 from .facts import Fact, Phase, Who
-from .shoe import after_round, closed, cut_by_void, shoe_of
+from .shoe import after_round, closed, cut_by_void, deny_cut, shoe_of
 from .state import Condition, State, evolve
 
 # What the feed says of a round that a condition voided.
@@ -181,6 +181,25 @@ def _moved_unclear(state: State, c: Condition, event: events.ResolveAsked, cards
     return (_done(c, event), *(f.CardOut(n + i, at) for i in range(cards)))
 
 
+def _was_a_card(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
+    """With more cards of the round out, nobody knows any more which came first."""
+    if state.round is not None and shoe_of(state).out > c.n:
+        raise Refused("void_first")
+    return (_done(c, event), *deny_cut(state))
+
+
+def answer(state: State, event: events.StartPressed | events.ConfirmPressed) -> events.ResolveAsked | None:
+    """The choice that a button is while the panel asks for one; None while it asks for none."""
+    asked = conditions.strongest(state)
+    buttons = conditions.row(asked.code).buttons if asked else None
+    if asked is None or buttons is None:
+        return None
+    start, confirm = buttons
+    return events.ResolveAsked(
+        event.at, asked.code, start if type(event) is events.StartPressed else confirm, by=event.by
+    )
+
+
 def _lid_closed(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
     if state.lid_open:
         raise Refused("lid_open")
@@ -231,6 +250,8 @@ _CHOICES: dict[tuple[str, str], Choice] = {
     ("I17", "out"): _only_resolve,
     ("I17", "void"): _void_round,
     ("I21", "noted"): _only_resolve,
+    ("I22", "yes"): _only_resolve,
+    ("I22", "no"): _was_a_card,
     ("I23", "void"): _void_and_end,
     ("I25", "accept"): _accept_burn,
     ("I35", "match"): _only_resolve,

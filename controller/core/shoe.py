@@ -193,7 +193,7 @@ def cut_in_round(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     if round_.next is None:
         return cut_in_result(state, event)
     more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
-    drawn = f.CutCardDrawn("round", event.via, event.n_before, round_.number + more)
+    drawn = f.CutCardDrawn("round", event.via, event.n_before, round_.number + more, event.out_at)
     return (drawn, *conditions.raised(state, "I18", {"before": round_.next}), *_misplaced(state, event.n_before))
 
 
@@ -207,7 +207,7 @@ def cut_in_result(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]
 def _cut(state: State, event: events.CutCardPlaced, where: str, upcoming: int, code: str = "I19") -> tuple[Fact, ...]:
     none_follows = shoe_of(state).profile.cut_first is CutFirst.SHUFFLE_NOW
     last = upcoming - 1 if none_follows else upcoming
-    drawn = f.CutCardDrawn(where, event.via, event.n_before, last)
+    drawn = f.CutCardDrawn(where, event.via, event.n_before, last, event.out_at)
     return (drawn, *conditions.raised(state, code, {"before": "P1"}), *_misplaced(state, event.n_before))
 
 
@@ -223,6 +223,27 @@ def _misplaced(state: State, n_before: int) -> tuple[Fact, ...]:
     return conditions.raised(state, "I21", {"why": "early" if behind > most else "late"})
 
 
+def is_cut_doubtful(state: State) -> bool:
+    """Whether a card's scan without a movement may mean that the cut card, which only sensors saw, was that card (I22).
+
+    Not once the shoe is at its end: what the count then lacks is the pit boss's matter (I49).
+    """
+    shoe = state.shoe
+    drawn = shoe.cut_drawn if shoe else None
+    if shoe is None or drawn is None or state.phase is Phase.UNLOADING:
+        return False
+    return drawn.via not in ("code", "manual") and drawn.n_before == shoe.out
+
+
+def deny_cut(state: State) -> tuple[Fact, ...]:
+    """It was a card, which left when the sensors saw it: it gets its number; what the cut card decided is undone."""
+    shoe = shoe_of(state)
+    assert shoe.cut_drawn is not None, "what is denied was told"
+    misplaced = conditions.find(state, "I21")
+    ended = (conditions.resolved(misplaced, "automatic"),) if misplaced else ()
+    return (*ended, f.CutCardDenied(last=shoe.end is not None), f.CardOut(shoe.out + 1, shoe.cut_drawn.at))
+
+
 def cut_by_void(state: State) -> tuple[Fact, ...]:
     """The round is voided with the cut card out behind a card of it that nobody could read: it was inside (B7)."""
     shoe, round_ = shoe_of(state), state.round
@@ -230,7 +251,7 @@ def cut_by_void(state: State) -> tuple[Fact, ...]:
         return ()
     more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
     passed = shoe.cut_passed
-    drawn = f.CutCardDrawn("round", passed.via, passed.n_before, round_.number + more)
+    drawn = f.CutCardDrawn("round", passed.via, passed.n_before, round_.number + more, passed.at)
     return (drawn, *_misplaced(state, passed.n_before))
 
 

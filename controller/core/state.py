@@ -8,6 +8,7 @@ invariants; it runs on every State made, in production too, and a broken one end
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ class Shoe(NamedTuple):
     back: int = 0  # cards with a number that were pushed back into the shoe (I17)
     cut_waits: int | None = None  # the cut card was seen at the mouth behind this card
     cut: bool = False
+    cut_drawn: f.CutCardDrawn | None = None  # while it may still turn out to have been a card (I22)
     cut_passed: f.CutCardPassed | None = None  # out, and not decided yet
     last_round: int | None = None
     end: str | None = None  # the reason for which the shoe ends after this round
@@ -299,6 +301,7 @@ def _in_this_boot(state: State, at: int) -> State:
         round_ = round_._replace(dealt_at=at)
     if shoe:
         shoe = shoe._replace(waiting=tuple([waiting._replace(at=at) for waiting in shoe.waiting]))
+        shoe = shoe._replace(cut_drawn=shoe.cut_drawn and replace(shoe.cut_drawn, at=at))
     return state._replace(round=round_, shoe=shoe)
 
 
@@ -390,8 +393,14 @@ def _cut_card_passed(state: State, fact: f.CutCardPassed) -> State:
     return state._replace(shoe=_shoe(state)._replace(cut_passed=fact))
 
 
+def _cut_card_denied(state: State, fact: f.CutCardDenied) -> State:
+    shoe = _shoe(state)._replace(cut=False, cut_drawn=None, cut_waits=None, last_round=None)
+    round_ = state.round._replace(last=fact.last) if state.round else None
+    return state._replace(shoe=shoe, round=round_)
+
+
 def _cut_card_drawn(state: State, fact: f.CutCardDrawn) -> State:
-    shoe = _shoe(state)._replace(cut=True, cut_passed=None, last_round=fact.last_round)
+    shoe = _shoe(state)._replace(cut=True, cut_passed=None, cut_drawn=fact, last_round=fact.last_round)
     round_ = state.round
     if round_ is not None:
         round_ = round_._replace(last=round_.number >= fact.last_round)
@@ -557,6 +566,8 @@ def _irregularity_resolved(state: State, fact: f.IrregularityResolved) -> State:
     shoe = state.shoe
     if fact.code == "I17" and shoe is not None:
         shoe = shoe._replace(back=0)  # people saw to it that every card is out
+    if fact.code == "I22" and fact.choice == "yes" and shoe is not None:
+        shoe = shoe._replace(cut_drawn=None)  # people have seen it
     return state._replace(conditions=kept, shoe=shoe)
 
 
@@ -652,6 +663,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.BurnEnded: _burn_ended,
     f.CutCardPassed: _cut_card_passed,
     f.CutCardDrawn: _cut_card_drawn,
+    f.CutCardDenied: _cut_card_denied,
     f.ShoeEndQueued: _shoe_end_queued,
     f.CardLeft: _card_left,
     f.ShoeClosed: _shoe_closed,

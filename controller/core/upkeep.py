@@ -4,7 +4,7 @@ from . import betting, conditions, dealing, events
 from . import facts as f
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
-from .shoe import after_round, has_begun, load, pending_unread, shoe_of
+from .shoe import after_round, has_begun, is_cut_doubtful, load, pending_unread, shoe_of
 from .state import Condition, Fate, Shoe, State, Waiting
 
 MILLISECOND = 1_000_000
@@ -57,10 +57,14 @@ def how_read(state: State) -> str:
 
 
 def duplicate(state: State) -> tuple[Fact, ...]:
-    """A scan without a movement: the same card seen again (I04). Never told by its code: equal neighbours are legal."""
-    if state.phase is Phase.UNLOADING or conditions.find(state, "I04"):
+    """A scan without a movement: the same card seen again (I04). Never told by its code: equal neighbours are legal.
+
+    Right behind what sensors alone took for the cut card it may be that card's own scan: the dealer says (I22).
+    """
+    code = "I22" if is_cut_doubtful(state) else "I04"
+    if state.phase is Phase.UNLOADING or conditions.find(state, code):
         return ()
-    return conditions.raised(state, "I04")
+    return conditions.raised(state, code)
 
 
 def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
@@ -165,7 +169,7 @@ def next_to_place(state: State, at: int) -> events.CardKnown | events.CardUnseen
         return None
     waiting, passed = next(iter(unplaced(state)), None), shoe.cut_passed
     if passed is not None and not any(w.n <= passed.n_before for w in in_sequence(state)):
-        return events.CutCardPlaced(at, passed.via, passed.n_before)
+        return events.CutCardPlaced(at, passed.via, passed.n_before, passed.at)
     if waiting is None:
         return None
     card = shoe.face(waiting.n)
@@ -179,7 +183,7 @@ def cut_card(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
     shoe = shoe_of(state)
     if shoe.cut or shoe.cut_passed:
         return ()
-    return (f.CutCardPassed(event.via, shoe.out),)
+    return (f.CutCardPassed(event.via, shoe.out, event.at),)
 
 
 # --- the mouth, the link, faults ------------------------------------------------------------------------

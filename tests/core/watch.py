@@ -237,7 +237,8 @@ class Watch:
             assert [after.face(n) for n in known] == [event.card], "one scan, one number"
         else:
             assert before.procedure.sensors, "without sensors one scan is one card"
-            assert conditions.find(self.state, "I04"), "a scan that is no card is told (I04)"
+            told = conditions.find(self.state, "I04") or conditions.find(self.state, "I22")
+            assert told, "a scan that is no card's is told (I04), or asked about (I22)"
             assert after.fates == shoe.fates
 
     def _learnt(self, before: State) -> list[int]:
