@@ -132,6 +132,8 @@ class Loop:
                 batch = self._play(batch, each, future)
             if not heard:
                 batch.answers.append((future, Outcome()))
+                if event.key is not None:
+                    self._keep(event.key, Outcome())
         return batch
 
     def _repeat(self, batch: _Batch, key: tuple[str, str]) -> Outcome | None:

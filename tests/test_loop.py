@@ -15,6 +15,7 @@ from controller import loop as heart
 from controller.core.cards import Card
 from controller.core.events import (
     CallPressed,
+    CardMoved,
     CardScanned,
     CutCardSeen,
     Elapsed,
@@ -25,7 +26,8 @@ from controller.core.events import (
     StartPressed,
     VoidAsked,
 )
-from controller.core.facts import CallEnded, Phase, StaffCalled
+from controller.core.facts import CallEnded, CardBurned, CardOut, Phase, StaffCalled
+from controller.core.profile import Position, Rescan
 from controller.core.table import due
 from controller.core.view import Pattern, View, view
 from controller.loop import BATCH_MAX, Durable, recover
@@ -287,6 +289,41 @@ def test_an_event_without_facts_leaves_no_row() -> None:
         assert (seen.journal.tries, len(seen.rig.panel.views), seen.told) == ([], views, [])
 
     play(story)
+
+
+AHEAD = replace(FREE_RUNNING, sensors=True, position=Position.IN_SHOE, rescan=Rescan.NONE)
+
+
+def test_what_is_read_of_a_card_that_is_not_out_is_written_nowhere() -> None:
+    """B10: it is answered at once, and with the card's movement it is in the one row that tells of both."""
+
+    async def story(seen: Seen) -> None:
+        rig = seen.rig
+        await rig.do(LoadAsked(rig.clock.now()))
+        row = seen.journal.last
+        read = CardScanned(rig.clock.now(), Card.parse("8H"), key=("head", "7:1"))
+        assert await rig.do(read) == Outcome()
+        assert await rig.do(read) == Outcome(repeated=True), "the same report is no second reading"
+        assert seen.journal.last == row
+        told = await rig.do(CardMoved(rig.clock.now(), key=("head", "7:2")))
+        assert seen.journal.last[0] == row[0] + 1
+        assert [fact.card for fact in told.facts if isinstance(fact, CardBurned)] == ["8H"]
+        assert await rig.do(CardMoved(rig.clock.now(), key=("head", "7:2"))) == Outcome(repeated=True)
+
+    play(story, procedure=AHEAD)
+
+
+def test_a_restart_forgets_what_was_read_of_a_card_that_was_not_out() -> None:
+    async def story(seen: Seen) -> None:
+        rig = seen.rig
+        await rig.do(LoadAsked(rig.clock.now()))
+        await rig.do(CardScanned(rig.clock.now(), Card.parse("8H")))
+        async with Rig(journal=rig.journal, procedure=AHEAD) as again:
+            told = await again.do(CardMoved(again.clock.now()))
+            assert [type(fact) for fact in told.facts] == [CardOut]
+            assert again.loop.state.shoe is not None and again.loop.state.shoe.face(1) is None
+
+    play(story, procedure=AHEAD)
 
 
 def test_an_answer_that_nobody_waits_for_any_more_is_none() -> None:

@@ -8,7 +8,6 @@ invariants; it runs on every State made, in production too, and a broken one end
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -301,7 +300,9 @@ def _in_this_boot(state: State, at: int) -> State:
         round_ = round_._replace(dealt_at=at)
     if shoe:
         shoe = shoe._replace(waiting=tuple([waiting._replace(at=at) for waiting in shoe.waiting]))
-        shoe = shoe._replace(cut_drawn=shoe.cut_drawn and replace(shoe.cut_drawn, at=at))
+        if drawn := shoe.cut_drawn:
+            drawn = f.CutCardDrawn(drawn.where, drawn.via, drawn.n_before, drawn.last_round, at)
+            shoe = shoe._replace(cut_drawn=drawn)
     return state._replace(round=round_, shoe=shoe)
 
 
