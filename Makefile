@@ -10,7 +10,7 @@ LOCK    = UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile --quiet --
 export PATH := $(PATH):/usr/sbin:/sbin# where Debian puts mosquitto, and a user's PATH may not look
 
 .NOTPARALLEL:
-.PHONY: demo test soak check bench docs generate lock packages clean
+.PHONY: demo test soak check bench rig docs generate lock packages clean
 
 demo: $(VENV)/run.stamp  ## the whole table on this machine, no hardware: make demo ARGS='--lang en --rounds 5'
 	$(BIN)/tabled --demo $(ARGS)
@@ -33,6 +33,13 @@ check: packages $(VENV)/dev.stamp  ## what a commit must pass beside the tests: 
 bench: packages $(VENV)/dev.stamp  ## latencies, start, memory, rounds a second, each beside a floor of the same run
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
+rig: $(VENV)/dev.stamp build/rig/guest.cpio  ## the adapters on a real kernel's devices, in a guest: Debian 12 and root, see tests/rig/README.md
+	$(BIN)/python tests/rig/run.py build/rig $(ARGS)
+
+build/rig/guest.cpio: tests/rig/build.sh tests/rig/init tests/rig/rig_oled.c tests/rig/packages.txt
+	@PYTHON='$(PYTHON)' tests/packages.sh tests/rig/packages.txt
+	tests/rig/build.sh $(@D)
+
 generate: $(VENV)/dev.stamp  ## writes every file that is made from another
 	$(BIN)/python -m tests.generate
 
@@ -51,7 +58,7 @@ packages:  ## the Debian packages that the tests need
 
 clean:  ## removes the venv, what was built and every cache
 	$(MAKE) --no-print-directory -C firmware clean
-	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build/rig .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # Pins decide: an install over an older lock changes what differs and takes a second where nothing does.
 $(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml | $(BIN)/python

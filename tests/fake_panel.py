@@ -193,7 +193,7 @@ class FakeBus:
 
     def i2c_rdwr(self, *messages: smbus2.i2c_msg) -> None:
         for message in messages:
-            self._transfer(message.addr, bytes(list(message)))
+            self._transfer(message.addr, bytes(list(message)))  # type: ignore[call-overload] # smbus2 has no types for its iterator
 
     def close(self) -> None:
         self.closed += 1

@@ -116,7 +116,7 @@ WORDS: dict[str, Maker] = (
         "receipt": lambda t, _: e.Receipt(t.now, t.state.seqno),
         "backlog": lambda t, _: e.BacklogChanged(t.now, high=True, depth=9000),
         "drained": lambda t, _: e.BacklogChanged(t.now, high=False, depth=0),
-        "fault": lambda t, of: e.FaultSeen(t.now, *of, "what to do"),  # fault:CODE:PART
+        "fault": lambda t, of: e.FaultSeen(t.now, of[0], of[1], "what to do"),  # fault:CODE:PART
         "mended": lambda t, of: e.FaultGone(t.now, *of),  # mended:CODE:PART
         "opens": lambda t, _: e.OpenAsked(t.now),
         "dispute": lambda t, of: e.ResultDisputed(t.now, int(of[0]), of[1]),  # dispute:SEQNO:OUTCOME
