@@ -114,10 +114,18 @@ def test_ci_runs_what_the_readme_says() -> None:
     assert "`make test`" in readme
 
 
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "STYLE.md"])
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "STYLE.md", "tests/rig/README.md"])
 def test_page_names_only_targets_that_exist(page: str) -> None:
     named = set(re.findall(r"`make ([a-z]+)", (ROOT / page).read_text()))
     assert named <= targets()
+
+
+def test_the_rigs_page_names_its_files() -> None:
+    """`make rig` itself needs root and a kernel's sources: it stands outside of `make test`."""
+    folder = ROOT / "tests" / "rig"
+    named = set(re.findall(r"^\| `([^`]+)`", (folder / "README.md").read_text(), re.MULTILINE))
+    assert named == {path.name for path in folder.iterdir() if path.is_file()} - {"README.md", "packages.txt"}
+    assert run("sh", "-n", folder / "build.sh").stderr == run("sh", "-n", folder / "init").stderr == ""
 
 
 def test_every_ignored_rule_has_its_reason() -> None:
