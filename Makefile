@@ -33,12 +33,13 @@ check: packages $(VENV)/dev.stamp  ## what a commit must pass beside the tests: 
 bench: packages $(VENV)/dev.stamp  ## latencies, start, memory, rounds a second, each beside a floor of the same run
 	$(BIN)/python tests/bench/run.py $(ARGS)
 
-rig: $(VENV)/dev.stamp build/rig/guest.cpio  ## the adapters on a real kernel's devices, in a guest: Debian 12 and root, see tests/rig/README.md
+rig: $(VENV)/dev.stamp build/rig/guest.cpio  ## the adapters on a real kernel's devices, in a guest: Debian 12, see tests/rig/README.md
 	$(BIN)/python tests/rig/run.py build/rig $(ARGS)
 
 build/rig/guest.cpio: tests/rig/build.sh tests/rig/init tests/rig/rig_oled.c tests/rig/packages.txt
 	@PYTHON='$(PYTHON)' tests/packages.sh tests/rig/packages.txt
-	tests/rig/build.sh $(@D)
+	mkdir -p $(@D)
+	$(if $(filter-out 0,$(shell id -u)),sudo )tests/rig/build.sh $(@D)
 
 generate: $(VENV)/dev.stamp  ## writes every file that is made from another
 	$(BIN)/python -m tests.generate
