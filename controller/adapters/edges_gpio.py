@@ -18,10 +18,10 @@ import gpiod
 from gpiod.line import Bias, Clock, Direction, Value
 from gpiod.line import Edge as Detect
 
-from controller.core.events import FaultGone, FaultSeen
+from controller.core.events import FaultGone, FaultSeen, MovementUnclear
 from controller.link.chips import HEADERS, ChipError, find_chip
 from controller.link.edges import EDGES, Edges
-from controller.link.movements import Edge, Line, Report, Thresholds
+from controller.link.movements import Edge, Line, Report, Thresholds, Why
 from controller.ports import Submit
 from controller.sensing import CODE, told
 
@@ -61,9 +61,10 @@ class EdgesGpio:
     low. `open_chip` opens a chip by its path, as `gpiod.Chip`; `paths` lists the chips; `labels` are those that the
     right one may have; `now` is CLOCK_MONOTONIC in ns, which the kernel's stamps must be of.
 
-    A chip that is lost, or not there, is one fault I41 of the part `chip` until it is read again; `retry_s` is the
-    first and the longest wait between two attempts. `opened` is set while the lines are read; `tried` is set once the
-    first attempt is over, whatever its end. `sensors` holds the counts for whoever diagnoses.
+    A chip that is lost, or not there, is one fault I41 of the part `chip` until it is read again, and then it is not
+    clear what moved meanwhile; `retry_s` is the first and the longest wait between two attempts. `opened` is set while
+    the lines are read; `tried` is set once the first attempt is over, whatever its end. `sensors` holds the counts for
+    whoever diagnoses.
     """
 
     def __init__(
@@ -290,6 +291,8 @@ class EdgesGpio:
     def _found(self, submit: Submit) -> None:
         if self._fault:
             log.warning("shoe sensors: the chip is read again")
+            if self.sensors.beams:
+                submit(MovementUnclear(self._now(), str(Why.LOST)))  # nobody saw what was drawn meanwhile
         if self._fault != "":  # at first too: a fault of the run before may still stand
             submit(FaultGone(self._now(), CODE, CHIP))
         self._fault = ""

@@ -254,6 +254,24 @@ def unclear(state: State) -> bool:
     return any(c.code == "I08" and "n" not in c.detail for c in state.conditions)
 
 
+# Parts of I41: without the one no card is seen to leave; beside the others one may leave unseen, or be told of later.
+BLIND, DIM = ("chip",), ("exit_inner", "exit_outer", "head")
+
+
+def sees(state: State) -> bool:
+    """Whether the shoe has sensors that can see a card leave: with their device gone one scan is one card (I41)."""
+    return state.procedure.sensors and not _at_fault(state, BLIND)
+
+
+def dim(state: State) -> bool:
+    """Whether a card may have left without being seen by the shoe's sensors (I41)."""
+    return _at_fault(state, DIM)
+
+
+def _at_fault(state: State, parts: tuple[str, ...]) -> bool:
+    return any(c.code == "I41" and c.part in parts for c in state.conditions) if state.conditions else False
+
+
 def surplus(state: State, n: int) -> Condition | None:
     """What stands about card `n` that came when no card was to be drawn (I09, I11)."""
     return next((c for c in state.conditions if c.code in ("I09", "I11") and c.n == n), None)

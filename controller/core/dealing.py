@@ -181,7 +181,7 @@ def remind(state: State, at: int) -> tuple[Fact, ...]:
 def take_back(state: State, event: events.ConfirmHeld) -> tuple[Fact, ...]:
     """CONFIRM held: the last scan was wrong; the card keeps its number and is read again (I47)."""
     round_ = round_of(state)
-    if state.procedure.sensors or not round_.numbers or round_.numbers[-1] != shoe_of(state).out:
+    if conditions.sees(state) or not round_.numbers or round_.numbers[-1] != shoe_of(state).out:
         raise Refused("nothing_to_take_back")
     n, card, slot = round_.numbers[-1], round_.cards[-1], round_.slots[-1]
     return (f.CardCorrected(round_.number, n, card, None, (slot,), event.by, "taken_back"),)

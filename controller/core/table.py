@@ -165,7 +165,7 @@ def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:
         return _place(state, e.CardKnown(at, len(shoe.fates) + 1, at, card, read))
     numbered = upkeep.numbered(state, at)
     if numbered is None:
-        return upkeep.duplicate(state)
+        return upkeep.unmoved(state, at)
     n, out_at = numbered
     if conditions.surplus(state, n):  # turned up: whatever holds, it is seen now
         return dealing.extra_known(state, e.CardKnown(at, n, out_at, card, read))

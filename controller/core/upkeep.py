@@ -1,5 +1,7 @@
 """What is recorded whatever stands: card numbers and readings, the link, faults, time and restarts."""
 
+from collections.abc import Sequence
+
 from . import betting, conditions, dealing, events
 from . import facts as f
 from .facts import Deadline, Fact, Phase, Timer
@@ -23,12 +25,20 @@ def moved(state: State, event: events.CardMoved) -> tuple[Fact, ...]:
 def numbered(state: State, at: int) -> tuple[int, int] | None:
     """The number of the card that is read at `at`, and when it left; None: it is no new card (I04)."""
     shoe = shoe_of(state)
-    if shoe.unread:
-        n = shoe.unread[0]
+    if unread := awaited(state):
+        n = unread[0]
         return n, next((waiting.at for waiting in shoe.waiting if waiting.n == n), at)
     if shoe.aside is not None and state.phase in (Phase.READY, Phase.BETTING, Phase.CLOSING):
         return shoe.aside, at  # it is drawn when it is turned up
-    return None if state.procedure.sensors else (shoe.out + 1, at)
+    return None if conditions.sees(state) else (shoe.out + 1, at)
+
+
+def awaited(state: State) -> Sequence[int]:
+    """The cards whose scan may come, oldest first; that of a burned one follows its movement at once, or never does."""
+    shoe = shoe_of(state)
+    if state.phase is Phase.BURNING or (state.phase is Phase.READY and conditions.sees(state)):
+        return shoe.unread
+    return [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING]
 
 
 def has_fate(state: State, n: int) -> bool:
@@ -53,7 +63,14 @@ def how_read(state: State) -> str:
     """`rescan` where a reading of this card had failed or was taken back, else `scan`."""
     if conditions.find(state, "I01") or conditions.find(state, "I02"):
         return "rescan"
-    return "rescan" if shoe_of(state).unread and not state.procedure.sensors else "scan"
+    return "rescan" if awaited(state) and not conditions.sees(state) else "scan"
+
+
+def unmoved(state: State, at: int) -> tuple[Fact, ...]:
+    """A scan without a movement. With a beam or the head at fault only people can tell a card from its echo (I41)."""
+    if conditions.dim(state) and state.phase is not Phase.UNLOADING:
+        return unclear(state, events.MovementUnclear(at, "scan"))
+    return duplicate(state)
 
 
 def duplicate(state: State) -> tuple[Fact, ...]:
@@ -78,7 +95,7 @@ def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
     if not _awaits_card(state):
         return (failed,)
     pending = pending_unread(state)
-    if state.procedure.sensors and not pending:
+    if conditions.sees(state) and not pending:
         return (failed,)
     return (failed, *conditions.misread(state, "I01", _which(state, pending)))
 

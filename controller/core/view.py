@@ -14,6 +14,7 @@ from .cards import Card, Slot, total
 from .facts import Phase, RoundCancelled, RoundCompleted, Stops
 from .profile import Confirms, Limit, Opens, Rescan
 from .rules import split
+from .shoe import pending_unread
 from .state import Condition, Round, Shoe, State
 
 
@@ -215,7 +216,7 @@ def _draw(state: State, slot: Slot) -> Prompt:
     shoe, round_ = _shoe(state), state.round
     if shoe.aside is not None and (round_ is None or not round_.numbers):
         return _prompt("draw.aside", 2, {"slot": slot})
-    if shoe.unread and not state.procedure.sensors:
+    if pending_unread(state) and not conditions.sees(state):
         return _prompt("draw.again", 2, {"slot": slot})
     values = {"slot": slot.value, **_points(round_)}
     if slot is Slot.P3:

@@ -236,9 +236,10 @@ class Watch:
         if known := self._learnt(before):
             assert [after.face(n) for n in known] == [event.card], "one scan, one number"
         else:
-            assert before.procedure.sensors, "without sensors one scan is one card"
+            assert conditions.sees(before), "without sensors one scan is one card"
             told = conditions.find(self.state, "I04") or conditions.find(self.state, "I22")
-            assert told, "a scan that is no card's is told (I04), or asked about (I22)"
+            told = told or conditions.unclear(self.state)
+            assert told, "a scan that is no card's is told (I04), or asked about (I08, I22)"
             assert after.fates == shoe.fates
 
     def _learnt(self, before: State) -> list[int]:
