@@ -6,6 +6,9 @@ property prints (`@reproduce_failure`) repeats that one example.
 
 import os
 import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,3 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"hypothesis: profile {PROFILE}; --hypothesis-seed={config.option.hypothesis_seed} repeats this run"
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """A folder in memory, for whole shoes: each is a thousand commits, and what a power cut leaves is not looked at."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        yield Path(name)

@@ -6,19 +6,15 @@ I46; bug reports 4, 15, 37.
 
 import errno
 import random
-import tempfile
-from collections.abc import Callable, Coroutine, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests import virtual_time
 from tests.fake_panel import Failure
 from tests.shoes import SHOES, Shoe, expected
 from tests.shoes import told as in_file_words
-from tests.virtual_time import VirtualLoop
 from tests.whole_table import (
     BUTTONS,
     FREE_RUNNING,
@@ -28,28 +24,13 @@ from tests.whole_table import (
     PRESENT,
     PROFILE,
     SHOE,
+    Main,
     WholeTable,
+    at_table,
     told,
-    whole_table,
 )
 
 BAR = "lamp 1 lamp 2 lamp 3 lamp 4"
-Main = Callable[[WholeTable], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """In memory: what a power cut leaves is another test's matter, and a shoe is 600 commits."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
-        yield Path(name)
-
-
-def at_table(folder: Path, devices: dict[str, Any], main: Main, **how: Any) -> None:  # noqa: ANN401 - of whole_table
-    async def whole(loop: VirtualLoop) -> None:
-        async with whole_table(loop, folder, devices, **how) as table:
-            await main(table)
-
-    virtual_time.run(whole)
 
 
 async def act(table: WholeTable, word: str) -> None:
@@ -156,7 +137,7 @@ def check_rounds(folder: Path) -> None:
     assert [data["code"] for data in told(folder, "irregularity.raised")] == ["I19"]
 
 
-def test_whole_rounds(folder: Path) -> None:
+def test_whole_rounds(memory_path: Path) -> None:
     """The bar goes out lamp by lamp, red at 2 Hz from the deadline to the first card, one sound a closing (C1)."""
     changes: list[str] = []
 
@@ -166,8 +147,8 @@ def test_whole_rounds(folder: Path) -> None:
         for since, until in pairwise([began[0], *starts, table.loop.now()]):
             changes.append(table.changes(since, until))
 
-    at_table(folder, one_deck(folder), main)
-    check_rounds(folder)
+    at_table(memory_path, one_deck(memory_path), main)
+    check_rounds(memory_path)
     assert changes == ["630 +call; 850 -call", CLOSING, CLOSING]
 
 
@@ -181,20 +162,20 @@ async def worn(table: WholeTable, name: str, ms: float = 120) -> None:
         await table.rest(ms)
 
 
-def test_the_same_rounds_with_buttons_that_bounce(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_rounds_with_buttons_that_bounce(memory_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """I46: one betting a START, one result a CONFIRM, one call a CALL."""
     monkeypatch.setattr(WholeTable, "press", worn)
 
     async def main(table: WholeTable) -> None:
         await play(table)
 
-    at_table(folder, one_deck(folder), main)
-    check_rounds(folder)
-    assert len(told(folder, "betting.opened")) == 2
-    assert len(told(folder, "staff.called")) == 1
+    at_table(memory_path, one_deck(memory_path), main)
+    check_rounds(memory_path)
+    assert len(told(memory_path, "betting.opened")) == 2
+    assert len(told(memory_path, "staff.called")) == 1
 
 
-def test_all_buttons_at_once_do_what_the_table_asked_for(folder: Path) -> None:
+def test_all_buttons_at_once_do_what_the_table_asked_for(memory_path: Path) -> None:
     """I46: at every step of a round START, CONFIRM and CALL go down together; the round is the same."""
 
     async def all_at_once(table: WholeTable) -> None:
@@ -223,14 +204,14 @@ def test_all_buttons_at_once_do_what_the_table_asked_for(folder: Path) -> None:
         await act(table, "1000")
         await all_at_once(table)
 
-    at_table(folder, one_deck(folder), main)
-    (completed,) = told(folder, "round.completed")
+    at_table(memory_path, one_deck(memory_path), main)
+    (completed,) = told(memory_path, "round.completed")
     assert [completed[hand]["cards"] for hand in ("player", "banker")] == [["8H", "KS"], ["KD", "2C"]]
-    assert [opened["round"] for opened in told(folder, "betting.opened")] == [1]
-    assert told(folder, "irregularity.raised") == []
+    assert [opened["round"] for opened in told(memory_path, "betting.opened")] == [1]
+    assert told(memory_path, "irregularity.raised") == []
 
 
-def test_a_panel_that_lost_its_power_shows_again(folder: Path) -> None:
+def test_a_panel_that_lost_its_power_shows_again(memory_path: Path) -> None:
     """Dark, its memory noise, and it answers as if nothing were (libraries.md O2): at every step of the rounds."""
     lost = 0
 
@@ -246,10 +227,10 @@ def test_a_panel_that_lost_its_power_shows_again(folder: Path) -> None:
         table.settled = dims  # type: ignore[method-assign]
         await play(table)
 
-    at_table(folder, one_deck(folder), main, refresh_s=0.02)
-    check_rounds(folder)
+    at_table(memory_path, one_deck(memory_path), main, refresh_s=0.02)
+    check_rounds(memory_path)
     assert lost > len(ROUNDS)
-    assert told(folder, "fault.raised") == []
+    assert told(memory_path, "fault.raised") == []
 
 
 # --- a bad bus ------------------------------------------------------------------------------------------------
@@ -258,7 +239,7 @@ ERRORS = (errno.EREMOTEIO, errno.EIO, errno.ETIMEDOUT, errno.ENXIO, errno.EAGAIN
 TAKEN = (0, 1, 2, 40, 10_000)  # how much of a transfer the panel takes before it is broken off
 
 
-def test_an_error_at_every_transfer_of_every_picture(folder: Path) -> None:
+def test_an_error_at_every_transfer_of_every_picture(memory_path: Path) -> None:
     """Bug report 15: the round goes on, the panel is written anew at once, and it is no fault."""
     failed, last = 0, 0
 
@@ -279,7 +260,7 @@ def test_an_error_at_every_transfer_of_every_picture(folder: Path) -> None:
 
     number = 0
     while last == max(0, number - 1):  # the pass before met a transfer
-        (place := folder / str(number)).mkdir()
+        (place := memory_path / str(number)).mkdir()
         at_table(place, one_deck(place), main(number))
         assert [data["outcome"] for data in told(place, "round.completed")] == ["player", "banker"]
         assert told(place, "fault.raised") == []
@@ -288,7 +269,7 @@ def test_an_error_at_every_transfer_of_every_picture(folder: Path) -> None:
     assert failed >= 250
 
 
-def test_an_error_in_the_mending_too(folder: Path) -> None:
+def test_an_error_in_the_mending_too(memory_path: Path) -> None:
     """The panel's error at every transfer of what is written anew after an error: a fault, until it shows again."""
     numbers = 0
 
@@ -306,8 +287,8 @@ def test_an_error_in_the_mending_too(folder: Path) -> None:
             await table.settled()
             numbers += 1
 
-    at_table(folder, PINS | PANEL, main)
-    raised, cleared = told(folder, "fault.raised"), told(folder, "fault.cleared")
+    at_table(memory_path, PINS | PANEL, main)
+    raised, cleared = told(memory_path, "fault.raised"), told(memory_path, "fault.cleared")
     assert {data["code"] for data in raised} == {"display"}
     assert numbers > 20
     assert numbers - 2 <= len(raised) == len(cleared) <= numbers
@@ -337,11 +318,11 @@ def deal(shoe: Shoe, *, sensors: bool) -> Main:
 
 
 @pytest.mark.parametrize("shoe", SHOES, ids=lambda shoe: f"seed {shoe.seed}")
-def test_a_shoe_gives_its_rounds_with_sensors_and_without(folder: Path, shoe: Shoe) -> None:
+def test_a_shoe_gives_its_rounds_with_sensors_and_without(memory_path: Path, shoe: Shoe) -> None:
     """Equal neighbours all count (bug report 37), what is read twice never does; one last round, seen or read (B7)."""
     drawn = []
     for name, devices in (("gpio", {"shoe": SHOE}), ("none", {})):
-        (place := folder / name).mkdir()
+        (place := memory_path / name).mkdir()
         at_table(place, {"procedure": FREE_RUNNING, **devices, **PINS}, deal(shoe, sensors=name == "gpio"))
         rounds = told(place, "round.completed")
         assert [in_file_words(data) for data in rounds] == [expected(hand) for hand in shoe.hands]

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import tty
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from tests.adapters.test_scanner_hid import Keyboard, Machine, typed
 from tests.fake_panel import FakeBus, FakeI2c, FakePanel
 from tests.gpio_request import Bank, Chips
 from tests.passages import MS, Level, Pull, Scene, edges
-from tests.virtual_time import VirtualLoop
+from tests.virtual_time import VirtualLoop, run
 
 INNER, OUTER, CUT, PRESENT, LID = Line
 SENSORS = {INNER: 17, OUTER: 27, CUT: 22, PRESENT: 18, LID: 23}
@@ -178,6 +178,7 @@ class Hid:
         if self._keyboard is not None:
             self._machine.plugged.clear()
             self._keyboard.unplug(errno.ENODEV)
+            self._keyboard.near.close()  # who reads has a descriptor of its own
         self._keyboard = None
 
     def send(self, text: str, now: int) -> None:
@@ -348,6 +349,9 @@ class WholeTable:
         return await self.heart.submit(ResolveAsked(self.loop.now(), code, choice, by=BOTH))
 
 
+Main = Callable[[WholeTable], Coroutine[Any, Any, None]]
+
+
 @asynccontextmanager
 async def whole_table(
     loop: VirtualLoop, folder: Path, devices: Mapping[str, Any], *, hid: bool = False, refresh_s: float = 3_600.0
@@ -389,6 +393,16 @@ async def whole_table(
             signal.raise_signal(signal.SIGTERM)
         await whole.serving
         scanner.unplug()
+
+
+def at_table(folder: Path, devices: Mapping[str, Any], main: Main, **how: Any) -> None:  # noqa: ANN401 - of whole_table
+    """Plays `main` at a whole table in virtual time."""
+
+    async def whole(loop: VirtualLoop) -> None:
+        async with whole_table(loop, folder, devices, **how) as table:
+            await main(table)
+
+    run(whole)
 
 
 def told(folder: Path, kind: str) -> list[dict[str, Any]]:
