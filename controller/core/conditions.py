@@ -121,7 +121,7 @@ def _link_up_or_over(state: State, c: Condition) -> bool:
 
 def _not_empty(state: State, c: Condition) -> bool:
     shoe = state.shoe
-    return shoe is None or state.round is None or (state.present and shoe.out < shoe.profile.cards)
+    return shoe is None or state.round is None or (state.present and shoe.out - shoe.cut_numbers < shoe.profile.cards)
 
 
 _NOTHING, _ROUNDS, _CARDS = Stops.NOTHING, Stops.ROUNDS, Stops.CARDS

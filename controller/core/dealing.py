@@ -45,13 +45,14 @@ def deal(state: State, event: events.CardKnown, round_: Round, ms_after_close: i
     following = rules.next_slot(cards)
     dealt = f.CardDealt(round_.number, event.n, slot, event.card, event.read, following, ms_after_close)
     ninth = is_ninth(shoe, event.n, event.card)
-    if ninth or event.n > shoe.profile.cards:
+    number = event.n - shoe.cut_numbers
+    if ninth or number > shoe.profile.cards:
         detail = {"n": str(event.n), "slot": slot.value, "card": str(event.card), "why": "copies" if ninth else "cards"}
         return (dealt, *conditions.raised(state, "I05", detail))
     if following is None:
         complete = round_._replace(slots=(*round_.slots, slot), cards=cards)
         return (dealt, *result(state, event.at, complete))
-    if event.n == shoe.profile.cards:
+    if number == shoe.profile.cards:
         return (dealt, *conditions.raised(state, "I23"))
     return (dealt,)
 

@@ -192,6 +192,13 @@ class CutCardPassed(Fact):
 
 
 @record
+class CutCardNumbered(Fact):
+    """What got number `n` as it left was the cut card: its code says so, no sensor told it from a card."""
+
+    n: int
+
+
+@record
 class CutCardDrawn(Fact):
     """`where`: burn, round or between. `last_round` is the number decided, by B7. It left at `at`; 0: nobody knows."""
 

@@ -56,7 +56,7 @@ class Counts(NamedTuple):
 def counts(shoe: Shoe) -> Counts:
     """The cards out by fate; what was dealt, voided, a dummy's or put away counts as dealt (D12)."""
     burned, left = shoe.fates.count(Fate.BURNED), shoe.fates.count(Fate.LEFT)
-    return Counts(burned, shoe.out - burned - left, left)
+    return Counts(burned, shoe.out - shoe.cut_numbers - burned - left, left)
 
 
 def after_round(state: State, number: int) -> Phase:

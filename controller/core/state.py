@@ -26,6 +26,7 @@ class Fate(StrEnum):
     DUMMY = "d"
     VOID = "v"
     LEFT = "l"
+    CUT = "c"  # it was no card but the cut card
 
 
 class Waiting(NamedTuple):
@@ -62,6 +63,11 @@ class Shoe(NamedTuple):
     @property
     def out(self) -> int:
         return len(self.fates)
+
+    @property
+    def cut_numbers(self) -> int:
+        """How many numbers are no card's: 1 where the cut card has one."""
+        return self.fates.count(Fate.CUT)
 
     def face(self, n: int) -> Card | None:
         return FACE[self.faces[n - 1]]
@@ -394,6 +400,10 @@ def _cut_card_passed(state: State, fact: f.CutCardPassed) -> State:
     return state._replace(shoe=_shoe(state)._replace(cut_passed=fact))
 
 
+def _cut_card_numbered(state: State, fact: f.CutCardNumbered) -> State:
+    return state._replace(shoe=_fate(_shoe(state), fact.n, Fate.CUT), deadlines=_without(state, Timer.READ))
+
+
 def _cut_card_denied(state: State, fact: f.CutCardDenied) -> State:
     shoe = _shoe(state)._replace(cut=False, cut_drawn=None, cut_waits=None, last_round=None)
     round_ = state.round._replace(last=fact.last) if state.round else None
@@ -665,6 +675,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.CutCardPassed: _cut_card_passed,
     f.CutCardDrawn: _cut_card_drawn,
     f.CutCardDenied: _cut_card_denied,
+    f.CutCardNumbered: _cut_card_numbered,
     f.ShoeEndQueued: _shoe_end_queued,
     f.CardLeft: _card_left,
     f.ShoeClosed: _shoe_closed,

@@ -265,7 +265,7 @@ _lid = _cell(upkeep.lid, f.LidMoved, *_RAISES)
 _lid_load = _cell(upkeep.lid_in_shoe_work, f.LidMoved, f.ShoeOpened)
 _noted = _cell(_evidence, f.ScanFailed)
 
-_passed = _cell(upkeep.cut_card, f.CutCardPassed)
+_passed = _cell(upkeep.cut_card, f.CutCardNumbered, f.CutCardPassed)
 
 _burn_k = _cell(shoe.burn_known, f.CardBurned, f.CardRead)
 _ready_k = _cell(dealing.begin, f.RoundBegun, f.IrregularityResolved, *_KEEPS, *_DEALS)

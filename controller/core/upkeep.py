@@ -200,7 +200,19 @@ def cut_card(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
     shoe = shoe_of(state)
     if shoe.cut or shoe.cut_passed:
         return ()
+    if n := _cut_moved(state, event):
+        return (f.CutCardNumbered(n), f.CutCardPassed(event.via, n - 1, event.at))
     return (f.CutCardPassed(event.via, shoe.out, event.at),)
+
+
+def _cut_moved(state: State, event: events.CutCardSeen) -> int | None:
+    """The number that the cut card got as it left, where only its code tells it from a card: they pair by order."""
+    procedure, shoe = state.procedure, shoe_of(state)
+    if event.via != "code" or not procedure.sensors or (procedure.reads_ahead and not event.hand):
+        return None
+    unread = [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING]
+    misread = {c.n for c in state.conditions if c.code == "I01"}  # by order, but for one that the scanner has missed
+    return next((n for n in unread if n not in misread), unread[-1] if unread else None)
 
 
 # --- the mouth, the link, faults ------------------------------------------------------------------------

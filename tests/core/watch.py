@@ -154,7 +154,7 @@ class Watch:
         """B11: burned + dealt + left = cards loaded, unless two people took the count as it is (I49)."""
         fates = [shoe.fate(n) for n in range(1, shoe.out + 1)]
         assert fact.burned == fates.count(Fate.BURNED)
-        assert fact.dealt == len(fates) - fates.count(Fate.BURNED) - fates.count(Fate.LEFT)
+        assert fact.dealt == len(fates) - sum(fates.count(fate) for fate in (Fate.BURNED, Fate.LEFT, Fate.CUT))
         told = self.told[-2]
         accepted = isinstance(told, f.IrregularityResolved) and told.choice == "accept"
         assert accepted or fact.burned + fact.dealt + fact.left == shoe.profile.cards, "B11"

@@ -76,6 +76,8 @@ def _card(said: Said) -> e.Event:
 
 
 def _hand(said: Said) -> e.Event:
+    if said.word == "cut":
+        return e.CutCardSeen(said.at, "code", hand=True)
     return e.CardScanned(said.at, Card.parse(said.word), hand=True)
 
 
