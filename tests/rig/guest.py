@@ -2,7 +2,7 @@
 
 The chip is gpio-sim with a Pi's label, made by configfs and driven by sysfs; the display is `rig_oled`; keyboard and
 serial adapter are QEMU's, plugged by the host (`run.py`). Each check is a coroutine of CHECKS: it asserts, and returns
-its figures. Times are those of a machine without hardware virtualisation: outcomes are asserted, times are printed.
+its figures. Time is the guest's own (`run.command`): that of a slow processor, and while the host acts it races on.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from tests.fake_panel import FakePanel
 from tests.panel_states import played
 from tests.passages import MS, Level, Pull, chatter, edges, night
 
-DEADLINE_S = 120.0  # how long a check waits for what must happen: reached only when it does not
+DEADLINE_S = 600.0  # of the guest, which may take seconds of the host: how long a check waits for what must happen
 S = 1_000 * MS
 
 
@@ -504,25 +504,20 @@ async def learn(folder: str, pattern: str, machine: Machine, kind: str) -> str:
     return path
 
 
-async def scans(table: Table, send: Callable[[str], object], cards: Iterable[str]) -> str:
-    """One card after the other, each told before the next; how long each took from the host's hand."""
-    delays: list[int] = []
+async def scans(table: Table, send: Callable[[str], object], cards: Iterable[str]) -> None:
+    """One card after the other, each told before the next; then the table forgets."""
     for card in cards:
-        began = time.monotonic_ns()
         table.forget()
         send(f"{card}\r")
         await says(table, card)
-        delays.append(table.heard[0] - began)
-    return f"{len(delays)} cards, each after {ms(statistics.median(delays))} (worst {ms(max(delays))})"
+    table.forget()
 
 
-async def plug_in(machine: Machine, kind: str, source: ScannerHid | ScannerSerial, table: Table) -> str:
-    began = time.monotonic_ns()
+async def plug_in(machine: Machine, kind: str, source: ScannerHid | ScannerSerial, table: Table) -> None:
     machine.host.do(f"plug_{kind}")
     await until(lambda: "gone:scanner" in table.said, lambda: table.said)
     assert source.opened.is_set()
     table.forget()
-    return f"{(time.monotonic_ns() - began) / S:.1f} s"
 
 
 async def scanner(
@@ -531,21 +526,19 @@ async def scanner(
     """Absent, plugged, fifty-two cards, pulled out in the middle of a code, plugged again, left alone, pulled out."""
     async with at_work(source) as table:
         assert table.said == ["fault:scanner"], table.said
-        ready = await plug_in(machine, kind, source, table)
-        figures = await scans(table, send, DECK)
-        table.forget()
+        await plug_in(machine, kind, source, table)
+        await scans(table, send, DECK)
         send("8")
         await asyncio.sleep(0.1)
         machine.host.do(f"unplug_{kind}")
         await says(table, "fault:scanner")
-        again = await plug_in(machine, kind, source, table)
+        await plug_in(machine, kind, source, table)
         await scans(table, send, ["9H", "9H", "TC"])
         told = await stopped_scanner(table, send)
         await scans(table, send, ["AS"])
-        table.forget()
         machine.host.do(f"unplug_{kind}")
         await says(table, "fault:scanner")
-    return f"read {ready} and {again} after it was plugged in; {figures}; ten to a stopped process: {' '.join(told)}"
+    return f"plugged in and pulled out twice, 56 cards; of ten to a stopped process: {' '.join(told)}"
 
 
 async def stopped_scanner(table: Table, send: Callable[[str], object]) -> list[str]:

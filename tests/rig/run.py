@@ -18,6 +18,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 GUEST_PYTHON = (3, 11)  # Debian 12's: it imports the packages of the Python that runs this
 SILENCE_S = 300.0  # how long a guest without hardware virtualisation may say nothing
+HELD_MAX = 16  # events that QEMU's keyboard holds
 SHIFTED = dict(zip('!@#$%^&*()"', "1234567890'", strict=True))
 KEYS = {"\r": "ret", " ": "spc", "\x14": "caps_lock"}  # what is not its own name on a QEMU keyboard
 
@@ -62,14 +63,17 @@ class Hands:
         self._qmp.execute("device_del", id="keyboard")
 
     def type(self, text: str) -> None:
-        """Each character's strokes, with shift where it needs one; the keyboard holds 16 until the guest asks."""
+        """Each character's strokes, with shift where it needs one, all at once: the keyboard holds 16 for the guest."""
+        strokes: list[dict[str, object]] = []
         for sign in text:
             shifted = sign.isupper() or sign in SHIFTED
             key = KEYS.get(sign) or SHIFTED.get(sign, sign.lower())
-            strokes = [(key, True), (key, False)]
+            pressed = [(key, True), (key, False)]
             if shifted:
-                strokes = [("shift", True), *strokes, ("shift", False)]
-            self._qmp.execute("input-send-event", events=[_stroke(name, down=down) for name, down in strokes])
+                pressed = [("shift", True), *pressed, ("shift", False)]
+            strokes += [_stroke(name, down=down) for name, down in pressed]
+        assert len(strokes) <= HELD_MAX, f"{text!r} is more than the keyboard holds"
+        self._qmp.execute("input-send-event", events=strokes)
 
     def plug_serial(self) -> None:
         """QEMU's serial adapter is plugged in while somebody holds its other end."""
@@ -93,12 +97,13 @@ def _stroke(key: str, *, down: bool) -> dict[str, object]:
 def command(build: Path, sockets: Path, names: list[str]) -> list[str]:
     """QEMU with one processor and no disk: the archive is the root file system, checkout and packages are shares.
 
-    With `-icount` the guest's time is that of its instructions (4 ns each), so that a busy host does not show in it.
+    The guest's time is that of its instructions, 4 ns each, and jumps on where it only waits (`-icount`): a busy host
+    does not show in it, and the seconds of the host do not in the guest.
     """
     shares = {"checkout": ROOT, "packages": Path(sysconfig.get_path("purelib"))}
     share = "local,path={},mount_tag={},security_model=none,readonly=on,multidevs=remap"
     return [
-        *("qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=2", "-smp", "1", "-m", "1024"),
+        *("qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=2,sleep=off", "-smp", "1", "-m", "1024"),
         *("-nodefaults", "-display", "none", "-no-reboot"),
         *("-kernel", str(build / "vmlinuz"), "-initrd", str(build / "guest.cpio")),
         *("-append", " ".join(["console=ttyS0 panic=-1 rdinit=/init --", *names])),
