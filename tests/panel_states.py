@@ -107,6 +107,7 @@ WORDS: dict[str, Maker] = (
         "void": lambda t, of: e.VoidAsked(t.now, *of, by=BOTH),  # void:REASON
         "left": lambda t, of: e.LeftCounted(t.now, int(of[0]), by=BOTH),  # left:N
         "end": lambda t, of: e.EndShoeAsked(t.now, *of, by=BOTH),  # end:REASON
+        "report": lambda t, of: e.ReportAsked(t.now, *of, by=BOTH),  # report:CODE
         "resolve": lambda t, of: e.ResolveAsked(  # resolve:CODE:CHOICE, and the card where one is keyed in
             t.now, of[0], of[1], Card.parse(of[2]) if of[2:] else None, by=BOTH
         ),

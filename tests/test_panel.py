@@ -26,6 +26,7 @@ from controller.core.cards import DECK, Slot
 from controller.core.conditions import ROWS, Refused
 from controller.core.facts import Phase
 from controller.core.profile import Confirms
+from controller.core.resolving import REPORTED
 from controller.core.shoe import END_REASONS, KNOWN_STEPS
 from controller.core.state import State
 from controller.core.view import Prompt, Text, View, of_disk, view
@@ -422,6 +423,12 @@ I50, closes:natural closes:six: load start tick 9H 2S TD 3C confirm start
 I50, closes:natural closes:six: load start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm
     RECOJA / DCHA. A IZQDA. / al descarte
     strip: SIN NATURAL NI SEIS
+I16: load start tick 2H report:I16
+    ALTO / CARTA CAÍDA / no recoja: jefe
+    strip: JEFE LLAMADO
+I16: load start tick 2H report:I16 resolve:I16:void
+    ANULADA / RONDA ANULADA / MOTIVO CAÍDA
+    strip: JEFE LLAMADO
 I22, sensors: load start tick move 2H beams 2S
     ¿CORTE? / CONFIRMAR = SÍ / INICIO = NO
     strip: ÚLTIMA MANO
@@ -593,7 +600,7 @@ NIGHT = """
     2H 9S TD 7C 7C move move cut noread alien empty full start start confirm confirm hold call close load
     tick tick tick up down receipt backlog drained restart void:x left:200 end:discretion end:day_end
     fault:disk:journal mended:disk:journal fault:I40:scanner mended:I40:scanner fault:lamps:lamps
-    beams resolve:I22:yes resolve:I22:no
+    report:I16 resolve:I16:continue resolve:I16:void beams resolve:I22:yes resolve:I22:no
     resolve:I01:manual:8D resolve:I02:manual:8D resolve:I05:finish resolve:I06:remove resolve:I07:burn resolve:I07:dummy
     resolve:I07:use resolve:I07:void resolve:I09:next resolve:I09:burn resolve:I25:accept resolve:I35:match
     resolve:I35:differ resolve:I49:accept
@@ -638,6 +645,7 @@ VALUES = {  # the widest that each value of a refusal may be
     "step": KNOWN_STEPS[: KNOWN_STEPS.index("load")],
     "reasons": (" ".join(END_REASONS),),
     "part": PARTS,
+    "codes": (" ".join(REPORTED),),
 }
 
 

@@ -361,6 +361,7 @@ PIT_CHOICES = {
     "I08": "order",
     "I09": "burn",
     "I11": "burn",
+    "I16": "continue",
     "I17": "out",
     "I23": "void",
     "I25": "accept",

@@ -349,6 +349,19 @@ def round_void(
     _act(context, "round.void")
 
 
+@round_app.command("report")
+def round_report(
+    context: typer.Context,
+    code: Annotated[str, typer.Argument(metavar="CODE", help="What happened: I16, a card on the floor.")],
+    *,
+    by: By = "",
+    reason: Reason = "",
+    as_json: AsJson = False,
+) -> None:
+    """Reports what no sensor sees: the table holds until the pit boss has decided."""
+    _act(context, "round.report", code=code)
+
+
 @round_app.command("resolve")
 def round_resolve(
     context: typer.Context,

@@ -149,6 +149,7 @@ ROWS: dict[str, Row] = {
     "I09": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
     "I11": Row(_ROUNDS, _EXTRA, _card_settled, calls=True),
     "I13": Row(_NOTHING, {}, _third_dealt),
+    "I16": Row(_CARDS, {"continue": Who.PIT, "void": Who.PIT}, _shoe_changes, calls=True),
     "I17": Row(_CARDS, {"out": Who.PIT, "void": Who.PIT}, _shoe_gone, calls=True),
     "I18": Row(_NOTHING, {}, _moved_on),
     "I19": Row(_NOTHING, {}, _moved_on),

@@ -148,6 +148,13 @@ class VoidAsked(Event):
 
 
 @record
+class ReportAsked(Event):
+    """Somebody tells what no sensor sees: the code of an irregularity that people report (I16)."""
+
+    code: str
+
+
+@record
 class ResolveAsked(Event):
     """A choice for a standing condition; `card` where the choice keys one in."""
 

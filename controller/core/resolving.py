@@ -17,6 +17,7 @@ _REASONS = {
     "I06": "foreign_card",
     "I07": "card_before_time",
     "I08": "two_cards",
+    "I16": "card_dropped",
     "I17": "card_returned",
     "I23": "shoe_empty",
     "I35": "recovery",
@@ -44,6 +45,15 @@ def _void(state: State, reason: str, by: tuple[str, ...], then: Phase | None = N
         return (f.RoundCancelled(round_.number, reason, by, then),)
     voided = f.RoundVoided(round_.number, reason, round_.cards, numbers, by, then, round_.dummy)
     return (*cut, voided, *conditions.raised(state, "I31", {"reason": reason}))
+
+
+REPORTED = ("I16",)  # what people see and no sensor does
+
+
+def report(state: State, event: events.ReportAsked) -> tuple[Fact, ...]:
+    if event.code not in REPORTED:
+        raise Refused("not_reported", codes=" ".join(REPORTED))
+    return () if conditions.find(state, event.code) else conditions.raised(state, event.code)
 
 
 def resolve(state: State, event: events.ResolveAsked) -> tuple[Fact, ...]:
@@ -247,6 +257,8 @@ _CHOICES: dict[tuple[str, str], Choice] = {
     ("I11", "burn"): _burn_extra,
     ("I11", "next"): _next_extra,
     ("I11", "dummy"): _dummy_extra,
+    ("I16", "continue"): _only_resolve,
+    ("I16", "void"): _void_round,
     ("I17", "out"): _only_resolve,
     ("I17", "void"): _void_round,
     ("I21", "noted"): _only_resolve,

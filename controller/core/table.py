@@ -244,6 +244,7 @@ _back = _cell(dealing.take_back, f.CardCorrected, held=Stops.CARDS)
 
 _early = _cell(betting.close_early, f.BettingClosed)
 _ask = _cell(casino.request_void, *_RAISES)
+_report = _cell(resolving.report, *_RAISES)
 _void = _cell(resolving.void_round, *_VOIDS)
 _day_ld = _cell(shoe.open_and_load, f.TableOpened, f.ShoeOpened)
 _load = _cell(shoe.load, f.ShoeOpened)
@@ -324,6 +325,7 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
     e.ConfirmHeld:    (no,      no,        no,        no,       no,       no,       _back,    _back,    no),
     e.CloseAsked:     (no,      no,        no,        no,       _early,   no,       no,       no,       no),
     e.VoidAsked:      (no,      no,        no,        no,       _void,    _void,    _void,    _void,    no),
+    e.ReportAsked:    (no,      no,        _report,   _report,  _report,  _report,  _report,  _report,  no),
     e.LoadAsked:      (_day_ld, _load,     no,        no,       no,       no,       no,       no,       no),
     e.LeftCounted:    (no,      no,        no,        no,       no,       no,       no,       no,       _left),
     e.EndShoeAsked:   (no,      _day_end,  _end_now,  _end_now, _end_aft, _end_aft, _end_aft, _end_aft, no),

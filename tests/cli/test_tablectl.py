@@ -223,7 +223,8 @@ def test_a_shoe_and_a_round_by_hand(tmp_path: Path) -> None:
         assert do("round", "start", "--json").json["phase"] == "betting"
         act(lambda rig: rig.scan("9D"))
         do("round", "resolve", "I07", "burn", "--by", "dealer, boss", "--reason", "face down")
-        do("round", "call")
+        do("round", "report", "I16", "--by", "dealer")
+        do("round", "resolve", "I16", "continue", "--by", "dealer,boss")
         do("round", "call")
         do("round", "start")
         act(lambda rig: rig.later(15))
@@ -252,6 +253,8 @@ CODES = [  # arguments, exit code, where it is said, what
     (("round", "void", "--reason", "x"), REFUSED, "err", "--by DEALER,BOSS"),
     (("round", "void", "--reason", "x", "--by", "dealer"), REFUSED, "err", "--by DEALER,BOSS"),
     (("round", "resolve", "I05", "void"), REFUSED, "err", "I05 is not pending"),
+    (("round", "report", "I07"), REFUSED, "err", "what people report is: I16"),
+    (("round", "report"), USAGE, "err", "CODE"),
     (("shoe", "load"), REFUSED, "err", "follow what the panel asks for"),
     (("shoe", "left", "3"), REFUSED, "err", "follow what the panel asks for"),
     (("shoe", "end", "--reason", "lunch", "--by", "a,b"), REFUSED, "err", "discretion fault day_end"),

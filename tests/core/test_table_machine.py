@@ -202,6 +202,10 @@ class Night(RuleBasedStateMachine):
     def resolve_anything(self, code: str, choice: str, card: Card | None) -> None:
         self.submit(e.ResolveAsked(self.table.now, code, choice, card, by=BOTH))
 
+    @rule(code=st.sampled_from(["I16", "I07"]))
+    def report(self, code: str) -> None:
+        self.submit(e.ReportAsked(self.table.now, code))
+
     @rule(data=st.data(), card=cards)
     def resolve_what_stands(self, data: st.DataObject, card: Card) -> None:
         exits = [(c.code, choice) for c in self.table.state.conditions for choice in c.exits]

@@ -119,6 +119,7 @@ EVENTS: dict[str, Callable[[Said], e.Event]] = {
     "call": lambda said: e.CallPressed(said.at, by=said.by),
     "close": lambda said: e.CloseAsked(said.at, by=said.by),
     "void": lambda said: e.VoidAsked(said.at, said.word, by=said.by),
+    "report": lambda said: e.ReportAsked(said.at, said.word, by=said.by),
     "resolve": _resolve,
     "load": lambda said: e.LoadAsked(said.at, by=said.by),
     "left": lambda said: e.LeftCounted(said.at, int(said.word), by=said.by),
