@@ -11,12 +11,12 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from . import config, feed, keys, machine, wiring
+from . import config, feed, keys, listener, machine, wiring
 from .config import ConfigError
 from .control import audit, parts
 from .core import events as e
@@ -231,6 +231,51 @@ def journal_verify(path: Path, public_key: str | None = None) -> dict[str, Any]:
         else:
             verdict = wiring.verify_journal(path, public_key)
     return {"ok": verdict.fault is None, **verdict._asdict()}
+
+
+def casino_listen(
+    port: str, baud: int, *, file: Path | None, public_key: str | None, tell: Callable[[str], None]
+) -> None:
+    """Receives from the table on that serial line, until interrupted: tells each message, once and in order.
+
+    A message's receipt goes out when it is in `file`, synced, and told. A file that is there is gone through first, and
+    the table asked for what follows it. FailureError at the first message whose chain or signature is not right: it is
+    neither kept nor receipted.
+    """
+    logging.basicConfig(format="tablectl: %(message)s", level=logging.INFO)
+    ear = listener.Listener(port, baud)
+
+    def told() -> Iterator[bytes]:
+        """Who judges comes back for the next one only where this one is good."""
+        for message in ear.messages():
+            yield message
+            tell(message.decode("ascii"))
+
+    try:
+        copy = None if file is None else file.open("a+b")
+    except OSError as error:
+        raise FailureError(f"{file} cannot be written: {error.strerror}: name another file") from error
+    with copy or nullcontext():
+        messages = told() if copy is None else _kept(copy, ear, told())
+        verdict = audit.verify_export(messages, audit.Signatures(keys.verify, public_key))
+    raise FailureError(f"after {verdict.messages} good messages: {verdict.fault}: tell the auditor")
+
+
+def _kept(copy: BinaryIO, ear: listener.Listener, messages: Iterator[bytes]) -> Iterator[bytes]:
+    """The messages that the file has, then those that come, each in the file before the next one is asked for."""
+    copy.seek(0)
+    end = 0
+    while (line := copy.readline(LINE_BYTES_MAX)).endswith(b"\n"):
+        end += len(line)
+        yield line.removesuffix(b"\n")
+        name, _, number = json.loads(line)["id"].rpartition("/")
+        ear.has(name, int(number))
+    copy.truncate(end)  # half a line, of a power cut
+    for message in messages:
+        yield message
+        copy.write(message + b"\n")
+        copy.flush()
+        os.fsync(copy.fileno())
 
 
 def _holds(path: Path, start: bytes) -> bool:

@@ -26,6 +26,7 @@ from .adapters.journal_sqlite import JournalSqlite
 from .adapters.keyboard import Keyboard
 from .adapters.publisher_file import PublisherFile
 from .adapters.publisher_mqtt import PublisherMqtt
+from .adapters.publisher_serial import PublisherSerial
 from .adapters.scanner_hid import Kernel, ScannerHid
 from .adapters.scanner_serial import ScannerSerial
 from .config.models import Config, Display, Mqtt
@@ -277,8 +278,6 @@ def unbuilt(cfg: Config) -> list[str]:
     missing: list[str] = []
     if cfg.shoe.driver == "head":
         missing.append("shoe.driver: head is not part of this version; write gpio or none")
-    if cfg.casino.serial is not None:
-        missing.append("casino.serial is not part of this version; leave it out")
     return missing
 
 
@@ -399,6 +398,7 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
     casino = cfg.casino
     asks = casino_desk(table, words_of(cfg), {key.keyid: key.publickey for key in casino.command_keys}).ask
     publishers: list[Publisher] = []
+    line: Callable[[], dict[str, Any]] = dict
     if casino.mqtt is not None:
         mqtt = PublisherMqtt(
             broker_of(cfg.table.id, casino.mqtt),
@@ -411,9 +411,29 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
             synchronised=lambda: table.clock.wall(table.clock.now())[1],
         )
         publishers.append(mqtt)
+    if casino.serial is not None:
+        serial = PublisherSerial(
+            port=casino.serial.port,
+            baud=casino.serial.baud,
+            table=cfg.table.id,
+            primary=casino.primary == "serial",
+            receipt=casino.receipt,
+            ask=asks,
+        )
+        publishers.append(serial)
+        line = serial.diag
     if casino.file is not None:
         publishers.append(PublisherFile(casino.file.path, primary=casino.primary == "file", now=table.clock.now))
+    table.parts[parts.CASINO] = Part(casino.primary, lambda: {**link_of(table), **line()})
     return publishers
+
+
+def link_of(table: Table) -> dict[str, Any]:
+    """The primary's link, why it is down, and what each publisher has no receipt for."""
+    assert table.loop is not None
+    link = table.loop.state.link
+    fault = {} if link.up else {"fault": link.reason}
+    return {"link": "up" if link.up else "down", **fault, "backlog": backlog(table.journal, table.publishers)}
 
 
 def casino_desk(table: Table, words: Words, command_keys: dict[str, str]) -> CasinoDesk:

@@ -10,7 +10,10 @@ the device go, and takes the name away; `plug` brings another pty under the same
 import asyncio
 import contextlib
 import os
+import threading
+import time
 import tty
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.serial_noise import Noise
@@ -52,13 +55,17 @@ class End:
 
 
 class PtyLine:
-    """`to_casino` and `to_table` spoil the bytes of one direction each. `carry` runs until cancelled."""
+    """`to_casino` and `to_table` spoil the bytes of one direction each.
+
+    `carry` carries until cancelled; `carrying` does in a thread of its own, for tests that wait for programs.
+    """
 
     def __init__(self, folder: Path, to_casino: Noise, to_table: Noise) -> None:
         self.noises = {"casino": to_casino, "table": to_table}
         self.ends = {"table": End(folder / "usb-table"), "casino": End(folder / "usb-casino")}
         self._held = {"table": b"", "casino": b""}  # for that end
         self.carried = self.lost = 0
+        self._lock = threading.Lock()
 
     @property
     def table_port(self) -> str:
@@ -69,21 +76,42 @@ class PtyLine:
         return str(self.ends["casino"].name)
 
     def plug(self, *ends: str) -> None:
-        for end in ends:
-            self.ends[end].plug()
+        with self._lock:
+            for end in ends:
+                self.ends[end].plug()
 
     def unplug(self, *ends: str) -> None:
-        for end in ends:
-            self.ends[end].unplug()
-            self._held[end] = b""
+        with self._lock:
+            for end in ends:
+                self.ends[end].unplug()
+                self._held[end] = b""
 
     def close(self) -> None:
         self.unplug(*[name for name, end in self.ends.items() if end.master >= 0])
 
     async def carry(self) -> None:
-        while True:
-            moved = self._move("table", "casino") + self._move("casino", "table")
-            await asyncio.sleep(0 if moved else 0.002)
+        while True:  # noqa: ASYNC110 - no event tells that a program has written to a pty
+            await asyncio.sleep(0 if self._move_both() else 0.002)
+
+    @contextlib.contextmanager
+    def carrying(self) -> Iterator[None]:
+        done = threading.Event()
+
+        def carry() -> None:
+            while not done.is_set():
+                time.sleep(0 if self._move_both() else 0.002)
+
+        thread = threading.Thread(target=carry, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def _move_both(self) -> int:
+        with self._lock:
+            return self._move("table", "casino") + self._move("casino", "table")
 
     def _move(self, source: str, target: str) -> int:
         from_, to = self.ends[source], self.ends[target]

@@ -21,6 +21,7 @@ from controller.reporting import Report, receipted
 from controller.tty import TROUBLE, Tty, advise
 
 CHECK = "the cable to the casino server"
+COMMANDS_MAX = 16  # without their answer: bounds what commands may cost at once
 NOISE_LOG_S = 10.0  # the noise of so long is one line in the log
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,8 @@ class PublisherSerial:
     """`port` (best a path under /dev/serial/by-id) at `baud`, 8N1, of table `table`.
 
     `receipt`: with `broker` the other end's acknowledgement is the receipt; with `server` it is the casino server's
-    word, and an acknowledgement only slides the window. `ask` takes the casino server's commands; None: none is taken.
-    Everything here belongs to the loop's own thread.
+    word, and an acknowledgement only slides the window. `ask` takes the casino server's commands. Everything here
+    belongs to the loop's own thread.
     """
 
     name = "serial"
@@ -60,7 +61,7 @@ class PublisherSerial:
         table: str,
         primary: bool,
         receipt: Literal["broker", "server"],
-        ask: Ask | None = None,
+        ask: Ask,
         limits: Limits = Limits(),
     ) -> None:
         self.port, self.baud, self.table = port, baud, table
@@ -73,14 +74,12 @@ class PublisherSerial:
         self._line: _Line | None = None
 
     def diag(self) -> dict[str, Any]:
-        """For people: `port` `baud` `open` `link`, and `counted` since the start."""
-        errors = self.frames.errors
-        counted = {"sessions": self.sessions, "frames": self.frames.good, **errors}
+        """For people: `port` `open`, `fault` (why the link is down), and what was `counted` since the start."""
+        counted = {"sessions": self.sessions, "frames": self.frames.good, **self.frames.errors}
         return {
             "port": self.port,
-            "baud": self.baud,
             "open": self._line is not None,
-            "link": self.trouble or "up",
+            **({"fault": self.trouble} if self.trouble else {}),
             "counted": {**counted, "strange": self.strange, "stalls": self.stalls},
         }
 
@@ -143,6 +142,7 @@ class _Line:
         self._out = b"\0"  # ends what a program before this one may have left unended
         self._up = self._resting = self._writing = False
         self._stalls = 0  # of this session, as far as they are told
+        self._asked = 0  # commands without their answer
         self._timer: asyncio.TimerHandle | None = None
         self._noise, self._noise_at = 0, -NOISE_LOG_S
         self._end = self._begin()
@@ -203,15 +203,17 @@ class _Line:
                 self._advance(found)
 
     def _command(self, payload: bytes) -> None:
-        if self._owner.ask is None:
-            log.warning("%s: ignored a command: this table takes none", self._owner.port)
+        if self._asked >= COMMANDS_MAX:
+            log.warning("%s: ignored a command: %d wait for their answers", self._owner.port, self._asked)
             return
+        self._asked += 1
         end = self._end
         asked = self._owner.ask(payload, False)  # noqa: FBT003 - a line keeps nothing for who comes late
         asked.add_done_callback(lambda answered: self._guard(lambda: self._reply(end, answered)))
 
     def _reply(self, end: TableEnd, answered: "asyncio.Future[Answer]") -> None:
         """To the session that asked: in another one it is asked again."""
+        self._asked -= 1
         if answered.cancelled():
             return
         answer = answered.result()

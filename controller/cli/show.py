@@ -136,11 +136,14 @@ def _problem(told: dict[str, Any], level: str) -> str:
 def part(told: dict[str, Any]) -> Iterator[str]:
     """A device as `diag` has it: what it is, its pins or lines, then what is wrong with it."""
     yield f"{told['part']:<10}{told['driver']}" + _state_of(told)
-    for name in ("port", "place"):
+    for name in ("port", "place", "link"):
         if name in told:
             yield f"{name:<10}{told[name]}"
-    if "counted" in told:
-        yield f"lines     {', '.join(f'{name} {count}' for name, count in told['counted'].items())}"
+    for name in ("backlog", "counted"):
+        if name in told:
+            title = "lines" if "last" in told else name
+            yield f"{title:<10}{', '.join(f'{one} {count}' for one, count in told[name].items())}"
+    if "last" in told:
         last = [line["kind"] if line["text"] is None else f"{line['kind']} {line['text']}" for line in told["last"]]
         yield f"last      {', '.join(last) or 'none yet'}"
     if "errors" in told:

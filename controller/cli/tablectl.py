@@ -53,12 +53,14 @@ shoe_app = _program("Shoe work.")
 journal_app = _program("The journal: the table's unalterable record.")
 config_app = _program("The configuration file.")
 keys_app = _program("The table's key pair.")
+casino_app = _program("The casino's end of the table's messages.")
 for _name, _sub in {
     "round": round_app,
     "shoe": shoe_app,
     "journal": journal_app,
     "config": config_app,
     "keys": keys_app,
+    "casino": casino_app,
 }.items():
     app.add_typer(_sub, name=_name)
 
@@ -246,18 +248,24 @@ class PartName(StrEnum):
     BUZZER = "buzzer"
     BUTTONS = "buttons"
     DISPLAY = "display"
+    CASINO = "casino"
 
 
 @app.command()
 def diag(
     context: typer.Context,
-    part: Annotated[PartName, typer.Argument(metavar="PART", help="scanner, shoe, lamps, buzzer, buttons or display.")],
+    part: Annotated[
+        PartName, typer.Argument(metavar="PART", help="scanner, shoe, lamps, buzzer, buttons, display or casino.")
+    ],
     *,
     test: Annotated[bool, typer.Option("--test", help="Test it: lamps, buzzer, display.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow it; Ctrl-C ends it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What one device sees, and its test: through the table, or by itself where no table runs."""
+    """What one device sees, and its test: through the table, or by itself where no table runs.
+
+    casino is the way of the results, which only a running table has.
+    """
     said: list[str] = []
 
     def tell(told: dict[str, Any]) -> None:
@@ -285,7 +293,7 @@ def _diag_asked(
                 time.sleep(LOOK_S)
                 tell(table.call("diag", part=part))
     except UnreachableError as error:
-        if connected or not _knows_its_configuration(options):
+        if connected or part == PartName.CASINO or not _knows_its_configuration(options):
             _stop(ABSENT, str(error))
         print("tablectl: the daemon is not there, and cannot start until this ends", file=sys.stderr)
         return False
@@ -511,6 +519,30 @@ def config_schema(*, as_json: AsJson = False) -> None:
     with _offline() as offline:
         schema = offline.config_schema()
     print(json.dumps(schema, separators=(",", ":")) if as_json else json.dumps(schema, indent=2))
+
+
+@casino_app.command("listen")
+def casino_listen(
+    *,
+    serial: Annotated[str, typer.Option("--serial", metavar="PORT", help="The line to the table.")],
+    baud: Annotated[int, typer.Option("--baud", metavar="N", help="Its speed, as in table.yaml.")] = 115_200,
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Keep the messages here too, and go on behind its last."),
+    ] = None,
+    public_key: Annotated[
+        str | None, typer.Option("--public-key", metavar="KEY", help="The table's key, 43 characters, if you know it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Is the casino's end of a serial line: each message a line, checked, then its receipt; Ctrl-C ends it.
+
+    The table takes for delivered what has its receipt: at a real table keep it with --file.
+    """
+    with suppress(KeyboardInterrupt), _offline() as offline:  # a message is JSON, with and without --json
+        offline.casino_listen(
+            serial, baud, file=file, public_key=public_key, tell=lambda message: print(message, flush=True)
+        )
 
 
 @keys_app.command("new")

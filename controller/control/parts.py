@@ -8,6 +8,7 @@ from controller.core.facts import Phase
 from controller.core.state import State
 
 PARTS = ("scanner", "shoe", "lamps", "buzzer", "buttons", "display")
+CASINO = "casino"  # the way of the results: no device, and there only while the table runs
 
 _IN_ROUND = frozenset({Phase.BETTING, Phase.CLOSING, Phase.DEALING, Phase.RESULT})
 

@@ -69,6 +69,20 @@ class Casino:
             await asyncio.sleep(0.002)
 
 
+class Asked:
+    """An `Ask` that answers with what a test says, when it says so."""
+
+    def __init__(self) -> None:
+        self.commands: list[bytes] = []
+        self.answers: list[asyncio.Future[Answer]] = []
+
+    def __call__(self, command: bytes, kept: bool) -> "asyncio.Future[Answer]":
+        assert not kept, "a line keeps nothing"
+        self.commands.append(command)
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return self.answers[-1]
+
+
 class Table:
     """A running publisher on a line to a casino."""
 
@@ -97,7 +111,7 @@ class Table:
             table="BAC-07",
             primary=primary,
             receipt=receipt,
-            ask=ask,
+            ask=ask or Asked(),
             limits=limits,
         )
 
@@ -168,7 +182,7 @@ def test_a_backlog_and_then_each_message_as_it_comes(tmp_path: Path, receipt: Li
             assert receipts == [seqno for _, seqno in outbox.moves] and receipts[-1] == outbox.head
             assert table.casino.consumer.repeats == table.casino.consumer.damaged == 0
             told = table.publisher.diag()
-            assert (told["open"], told["link"], told["counted"]["sessions"]) == (True, "up", 1)
+            assert (told["open"], told.get("fault"), told["counted"]["sessions"]) == (True, None, 1)
             assert not [
                 told["counted"][kind] for kind in ("check", "stuffing", "short", "overlong") if told["counted"][kind]
             ]
@@ -425,20 +439,6 @@ def test_what_is_of_another_protocol_is_told_and_changes_nothing(
 # --- commands -------------------------------------------------------------------------------------------------
 
 
-class Asked:
-    """An `Ask` that answers with what a test says, when it says so."""
-
-    def __init__(self) -> None:
-        self.commands: list[bytes] = []
-        self.answers: list[asyncio.Future[Answer]] = []
-
-    def __call__(self, command: bytes, kept: bool) -> "asyncio.Future[Answer]":
-        assert not kept, "a line keeps nothing"
-        self.commands.append(command)
-        self.answers.append(asyncio.get_running_loop().create_future())
-        return self.answers[-1]
-
-
 def command(table: Table, text: bytes) -> None:
     table.casino.extra += pack(b"C" + table.casino.consumer._session.to_bytes(4, "little") + text)
 
@@ -505,11 +505,16 @@ def test_a_handler_that_fails_ends_the_publisher(tmp_path: Path) -> None:
     run(story())
 
 
-def test_without_commands_none_is_taken(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_more_than_sixteen_wait_for_their_answers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        async with Table(tmp_path) as table:
-            await table.up()
-            command(table, b'{"id":1}')
-            await until(lambda: "ignored a command" in caplog.text, "the log's word")
+        async with commanded(tmp_path) as (table, asked):
+            for number in range(17):
+                command(table, b"%d" % number)
+            await until(lambda: "ignored a command: 16 wait" in caplog.text, "the log's word")
+            assert len(asked.commands) == 16
+            asked.answers[0].set_result(Answer(b'{"id":0}'))
+            await replied(table, b'{"id":0}')
+            command(table, b"16")
+            await until(lambda: len(asked.commands) == 17, "the one that was ignored")
 
     run(story())
