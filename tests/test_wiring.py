@@ -14,6 +14,7 @@ from gpiozero.pins.mock import MockFactory
 from controller import config, frame, offline, wiring
 from controller.adapters import display_oled
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
+from controller.adapters.publisher_serial import PublisherSerial
 from controller.config import ConfigError
 from controller.config.models import Display
 from controller.control.parts import PARTS
@@ -78,7 +79,36 @@ def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], pan
     """A panel that may fail is a source of its own faults, and stands in both lists; `diag` has each by its name."""
     table = _build(tmp_path, sections)
     assert (_names(table.sources), _names(table.panels)) == (sources, panels)
-    assert sorted(table.parts) == parts.split()
+    assert sorted(table.parts) == sorted([*parts.split(), "casino"])
+
+
+LINE = {"port": "/dev/serial/by-id/usb-casino", "baud": 57_600}
+
+
+@pytest.mark.parametrize(
+    ("casino", "publishers", "primary"),
+    [
+        ({"primary": "serial", "serial": LINE}, ["PublisherSerial"], [True]),
+        (
+            {"primary": "file", "serial": LINE, "file": {"path": "/f"}},
+            ["PublisherSerial", "PublisherFile"],
+            [False, True],
+        ),
+        (
+            {"primary": "mqtt", "mqtt": {"host": "h", "port": 1883}, "serial": LINE},
+            ["PublisherMqtt", "PublisherSerial"],
+            [True, False],
+        ),
+    ],
+)
+def test_publishers(tmp_path: Path, casino: dict[str, Any], publishers: list[str], primary: list[bool]) -> None:
+    """One is primary, the others follow; `diag casino` is the primary's, with the line where there is one."""
+    table = _build(tmp_path, {"casino": {**casino, "receipt": "broker"}})
+    assert _names(table.publishers) == publishers
+    assert [publisher._primary for publisher in table.publishers] == primary  # type: ignore[attr-defined]
+    line = next(each for each in table.publishers if isinstance(each, PublisherSerial))
+    assert (line.port, line.baud, line.table, line.receipt) == (LINE["port"], 57_600, "BAC-07", "broker")
+    assert table.parts["casino"].driver == casino["primary"]
 
 
 class Wires(wiring.Ground):
