@@ -11,7 +11,7 @@
 
 static const struct record empty[SLOTS];
 static const struct survivor power_came = {.last_ms = LAST_UNKNOWN, .lost = LOST_UNKNOWN};
-static const struct sample free_exit = {.level = {100, 100, 900, 300}}; /* a card lies in the mouth */
+static const struct sample free_exit = {.level = {100, 100, 150, 200}}; /* a card lies in the mouth */
 
 struct table { /* the other end: what it heard last of each kind, and how often */
     struct head head;
@@ -93,7 +93,7 @@ static void nothing_is_told_before_the_boot_has_a_name(void) {
     CHECK_EQUAL(LAST(&table, head_event_t, HEAD_EVENT)->seq, 3);
     CHECK_EQUAL(LAST(&table, head_event_t, HEAD_EVENT)->covered_ms, 60);
     CHECK_EQUAL(LAST(&table, head_event_t, HEAD_EVENT)->lag_100us, 100);
-    CHECK_EQUAL(LAST(&table, head_event_t, HEAD_EVENT)->reflected, 900);
+    CHECK_EQUAL(LAST(&table, head_event_t, HEAD_EVENT)->reflected, 150);
     CHECK(LAST(&table, head_event_t, HEAD_EVENT)->age_ms >= 1300);
 }
 
@@ -146,7 +146,7 @@ static void what_a_reset_lost_is_told_until_somebody_heard_it(void) {
     acknowledge(&table, BOOT, 2);
     left = head_survivor(&table.head);
     CHECK(left.lost == 0 && left.last_ms == 10);
-    head_sample(&table.head, &(const struct sample){.level = {900, 100, 900, 300}});
+    head_sample(&table.head, &(const struct sample){.level = {900, 100, 150, 200}});
     CHECK_EQUAL(head_survivor(&table.head).lost, 1); /* a beam has not settled: perhaps a card is on its way */
 }
 
@@ -172,7 +172,7 @@ static void a_test_refuses_to_blind_a_card(void) {
     CHECK_EQUAL(table.heard[HEAD_TESTED], 1);
     CHECK_EQUAL(LAST(&table, head_tested_t, HEAD_TESTED)->passed, 15);
     CHECK_EQUAL(LAST(&table, head_tested_t, HEAD_TESTED)->inner_dark, 1000);
-    CHECK_EQUAL(LAST(&table, head_tested_t, HEAD_TESTED)->cut_lit, 900);
+    CHECK_EQUAL(LAST(&table, head_tested_t, HEAD_TESTED)->cut_lit, 150);
     CHECK_EQUAL(LAST(&table, head_heartbeat_t, HEAD_HEARTBEAT)->glitches, 0);
     pass(&table, 1000, &free_exit);
     CHECK_EQUAL(LAST(&table, head_heartbeat_t, HEAD_HEARTBEAT)->seen, HEAD_SEEN_PRESENT);

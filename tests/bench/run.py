@@ -5,9 +5,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.bench import latency, panel, rounds, start
+from tests.bench import head, latency, panel, rounds, start
 
-MEASUREMENTS = {"rounds": rounds.measure, "latency": latency.measure, "start": start.measure, "panel": panel.measure}
+MEASUREMENTS = {
+    "rounds": rounds.measure,
+    "latency": latency.measure,
+    "start": start.measure,
+    "panel": panel.measure,
+    "head": head.measure,
+}
 
 
 def main(names: list[str]) -> int:

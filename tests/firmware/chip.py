@@ -33,7 +33,7 @@ BYTE_US = 10 * 1_000_000 / BAUD
 RAMP_US = 200  # how long an edge of a card takes over a beam's light
 SLICE_US = 5_000  # how long the table takes to hear and to answer
 DARK = 4_900  # mV: a sensor that sees no light
-MV = {Line.INNER: (400, 4_400), Line.OUTER: (400, 4_400), Line.CUT: (2_500, 700), Line.PRESENT: (4_500, 1_500)}
+MV = {Line.INNER: (400, 4_400), Line.OUTER: (400, 4_400), Line.CUT: (900, 4_400), Line.PRESENT: (4_500, 900)}
 CHANNELS = tuple(MV)  # in the order of the chip's
 
 

@@ -155,7 +155,7 @@ def test_a_port_that_resets_as_it_is_opened(tmp_path: Path) -> None:
 
 
 def test_thresholds_are_there_the_next_night(tmp_path: Path) -> None:
-    wished = SetThresholds(700, 300, 650, 350, 200, 300, 450, 800)
+    wished = SetThresholds(700, 300, 650, 350, 750, 300, 350, 800)
     for night in range(2):
         with ShoeSim(tmp_path, "--eeprom", str(tmp_path / "eeprom")) as sim, peer(sim.port) as table:
             table.say(AskThresholds())
