@@ -14,21 +14,22 @@ static uint8_t frame[HEAD_FRAME_BYTES];
 __attribute__((noinline)) static void start(void);
 __attribute__((noinline)) static void keep(void);
 
+static void survive(void) {
+    struct survivor survivor = head_survivor(&head);
+    survivor.turn = ++survivor_turn;
+    survivor_write(survivors, &survivor);
+}
+
 static void start(void) {
     struct record slots[SLOTS];
     const struct survivor before = survivor_read(survivors, (hal_reset_cause & HEAD_CAUSE_POWER) != 0);
     hal_eeprom_read(0, slots, sizeof slots);
     survivor_turn = before.turn;
     head_start(&head, &before, hal_reset_cause, BUILD, slots);
+    survive(); /* or a reset that follows at once would count as this one */
     hal_start();
     frame[0] = 0; /* ends what a reset may have cut off */
     hal_send(frame, 1);
-}
-
-static void survive(void) {
-    struct survivor survivor = head_survivor(&head);
-    survivor.turn = ++survivor_turn;
-    survivor_write(survivors, &survivor);
 }
 
 /* What is sampled is judged. The watchdog is fed by samples alone. */

@@ -105,6 +105,16 @@ def test_what_a_reset_keeps(name: str) -> None:
         assert kinds(chip) == [Kind.PRESENT, Kind.LID]
 
 
+def test_resets_that_follow_at_once_are_counted() -> None:
+    with Chip(boot=0) as chip:
+        for _ in range(3):
+            chip.run(1_500)
+            chip.bench.reset(Reset.EXTERNAL, chip.bench.now, hold=0)
+        chip.run(100_000)
+        hello = chip.last(Hello)
+        assert (hello.boots, hello.lost, hello.last_ms) == (4, 255, 0xFFFFFFFF)
+
+
 def test_a_reset_in_a_passage_is_told_as_one_lost() -> None:
     with Chip() as chip:
         chip.run(50_000)

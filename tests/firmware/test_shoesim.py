@@ -142,6 +142,9 @@ def test_a_cable_that_is_pulled_and_put_back(tmp_path: Path) -> None:
 def test_a_port_that_resets_as_it_is_opened(tmp_path: Path) -> None:
     """A Nano's DTR is on its reset pin."""
     with ShoeSim(tmp_path, "--dtr-reset") as sim:
+        end = time.monotonic() + DEADLINE
+        while sim.stats()["now_us"] < 100_000:  # the chip has started
+            assert time.monotonic() < end
         for boots in (2, 3):
             with peer(sim.port) as table:
                 hello = table.wait(Hello)
