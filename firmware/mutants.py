@@ -40,13 +40,13 @@ MUTANTS = (
         "exit->entered_known = false;\n    return ENTERING;\n}\n\nstatic enum place reach_again",
         "return ENTERING;\n}\n\nstatic enum place reach_again",
     ),
-    Mutant("passages.c", "at - exit->doubt < CARD_MIN", "at - exit->doubt < 0u"),
+    Mutant("passages.c", "at - exit->doubt < CARD_MIN", "at - exit->doubt < 1u"),
     Mutant("passages.c", "if (way <= FOLLOW && ", "if ("),
     Mutant("passages.c", "times->count == HEAD_FLICKER_COUNT &&", "true &&"),
     Mutant(
         "passages.c",
         "case POKED:\n        return inner ? push(exit, at)",
-        "case POKED:\n        return inner ? enter(exit, at)",
+        "case POKED:\n        return inner ? (push(exit, at), enter(exit, at))",
     ),
     Mutant("passages.c", "if (!exit->touched)\n", ""),
     # the cut card
@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant("cutcard.c", "cut->left = cut->level;", "cut->left = false;"),
     Mutant("cutcard.c", "alone && full && cut->rose_full &&", "alone && full &&"),
     # sensors: order, deadlines, faults
-    Mutant("sensors.c", "|| now - line->began >= CHATTER ||", "||"),
+    Mutant("sensors.c", "|| now - line->began >= CHATTER ||", "|| now - line->began >= 4u * CHATTER ||"),
     Mutant("sensors.c", "place > 0 && before(&change, &sensors->changes[place - 1u])", "false"),
     Mutant("sensors.c", "!(due && later(change->at, (uint16_t)deadline))", "true"),
     Mutant("sensors.c", "now - line->since >= STUCK", "now - line->since >= 2u * STUCK"),

@@ -13,7 +13,7 @@
 typedef uint32_t ticks;
 
 #define TICK_US 500u
-#define TICKS(us) ((ticks)(((us) + TICK_US - 1u) / TICK_US))
+#define TICKS(us) ((ticks)((1ul * (us) + TICK_US - 1u) / TICK_US)) /* wider than the chip's int */
 #define TICKS_PER_MS 2u
 
 #define SETTLE TICKS(HEAD_SETTLE_US)
