@@ -14,6 +14,7 @@ from controller.core import events as e
 from controller.core import facts as f
 from controller.core import records
 from controller.core.cards import DECK, Card
+from controller.core.cards import FACE as LEDGER
 from controller.core.facts import Fact
 from controller.core.profile import Burn, Confirms, Opens, Position, Procedure, Rescan
 from controller.core.state import State
@@ -102,9 +103,19 @@ def test_each_card_counts_once_whatever_is_read_again(layout: str, shoe: list[Ca
 # --- B10: every door, at every step ------------------------------------------------------------------------
 
 
+def in_words(state: State) -> records.Plain:
+    """The State as it is saved, its ledger of a letter a card written out: two letters may look like a face."""
+    tree = records.dump_state(state)
+    ledger = "" if state.shoe is None else state.shoe.faces
+    shoe = tree.get("shoe")
+    if isinstance(shoe, dict):
+        shoe["faces"] = [str(LEDGER[letter]) for letter in ledger]
+    return tree
+
+
 def faces_told(event: e.Event, facts: tuple[Fact, ...], after: State) -> set[str]:
     """Every face in a journal row, the saved State, the retained state, the panel, `status` and `monitor`."""
-    row = [records.dump_event(event), [records.dump_fact(fact) for fact in facts], records.dump_state(after)]
+    row = [records.dump_event(event), [records.dump_fact(fact) for fact in facts], in_words(after)]
     speaker = feed.Feed("T", "/tables/T", "live", "0" * 16, lambda _: bytes(64))
     shown = levels(after, view(after), Words("en"), "T", event.at)
     doors = [json.dumps(row), feed.state_message(after, speaker, "g", offset_ns=0).decode(), json.dumps(shown)]
