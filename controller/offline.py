@@ -8,13 +8,16 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import stat
+import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from . import config, feed, keys, listener, machine, wiring
 from .config import ConfigError
@@ -37,6 +40,9 @@ LINE_BYTES_MAX = 1 << 20  # of an export; the longest message has a few thousand
 TRIED_S = 5.0  # a device's first answer, good or bad
 SETTLE_S = 1.0  # a panel that is written, or fails twice
 SQLITE = b"SQLite format 3\0"  # how every SQLite database begins (sqlite.org/fileformat.html)
+
+
+T = TypeVar("T")
 
 
 class FailureError(Exception):
@@ -71,8 +77,6 @@ def config_check(path: Path, ask: machine.Ask = machine.ask) -> dict[str, Any]:
     Each is {file, line, column, text}; line 0 is the file as a whole. `ask` asks this machine's programs.
     """
     problems = config.check(path, wiring.profiles_beside(path))
-    if not problems:
-        problems = [config.Problem(str(path), 0, 0, text) for text in wiring.unbuilt(config.load(path))]
     with _told():
         warnings = config.warnings(path, partial(_intruders, ask=ask))
     return {
@@ -291,51 +295,59 @@ def _holds(path: Path, start: bytes) -> bool:
 # --- the devices ----------------------------------------------------------------------------------------------
 
 
-def diag(path: Path, part: str, *, test: bool, look_s: float | None, tell: Callable[[dict[str, Any]], None]) -> None:
+@contextmanager
+def bench(path: Path, part: str) -> Iterator[Callable[[str], dict[str, Any]]]:
     """One device of the table of this configuration file, without its daemon, which cannot start meanwhile.
 
-    Tells what the device sees once, with `look_s` again after so many seconds until interrupted; with `test` after
-    its test. RefusalError where the part is not there or has no test.
+    What it yields tells what the device sees, and begins the act that it is given, if any. FailureError; RefusalError
+    where the part is not there or has no such act.
     """
-    logging.getLogger("controller").addHandler(logging.NullHandler())  # `tell` has the faults: not twice
-    with _told(), wiring.bench(path, part) as bench:
+    logging.getLogger("controller").addHandler(logging.NullHandler())  # what it tells has the faults: not twice
+    with _told(), wiring.bench(path, part) as held:
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name=f"bench of {part}")
+        thread.start()
+
+        def within(work: Coroutine[Any, Any, T]) -> T:
+            return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+        async def begin() -> list[asyncio.Task[None]]:
+            parts.diag(held.devices.parts, part, state=None)
+            tasks = _started(held.devices)
+            await _tried(held.devices.sources)
+            return tasks
+
+        async def see(act: str) -> dict[str, Any]:
+            for task in tasks:
+                if task.done():
+                    task.result()
+            return parts.diag(held.devices.parts, part, act=act, state=None)
+
+        async def end() -> None:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        tasks: list[asyncio.Task[None]] = []
         try:
-            asyncio.run(_try_out(bench.devices, part, test, look_s, tell))
+            tasks = within(begin())
+            yield lambda act: within(see(act))
         except Refused as refused:
-            raise RefusalError(bench.words.refused(refused.key, refused.values)) from None
+            raise RefusalError(held.words.refused(refused.key, refused.values)) from None
+        finally:
+            within(end())
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
 
-async def _try_out(
-    devices: wiring.Devices,
-    part: str,
-    test: bool,  # noqa: FBT001 - as `diag` has it
-    look_s: float | None,
-    tell: Callable[[dict[str, Any]], None],
-) -> None:
-    def see(*, test: bool = False) -> dict[str, Any]:
-        return parts.diag(devices.parts, part, test=test, state=None)
-
-    see()
-    tasks = [asyncio.create_task(source.run(_nobody)) for source in devices.sources]
-    work = asyncio.create_task(_look(devices.sources, see, test, look_s, tell))
-    try:
-        await asyncio.wait([work, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        for task in (work, *tasks):
-            if task.done():
-                task.result()
-    finally:
-        for task in (work, *tasks):
-            task.cancel()
-        await asyncio.gather(work, *tasks, return_exceptions=True)
+def _started(devices: wiring.Devices) -> list[asyncio.Task[None]]:
+    submit = partial(_nobody, clear=devices.in_clear())
+    return [asyncio.create_task(source.run(submit)) for source in devices.sources]
 
 
-async def _look(
-    sources: list[Source],
-    see: Callable[..., dict[str, Any]],
-    test: bool,  # noqa: FBT001 - as `diag` has it
-    look_s: float | None,
-    tell: Callable[[dict[str, Any]], None],
-) -> None:
+async def _tried(sources: list[Source]) -> None:
+    """Waits for each device's first answer, good or bad."""
     for source in sources:
         tried = getattr(source, "tried", None)  # a display has no such moment: it is given as long
         if tried is None:
@@ -345,21 +357,43 @@ async def _look(
                 await asyncio.wait_for(tried.wait(), TRIED_S)
             except TimeoutError:
                 raise FailureError(f"no answer of the device within {TRIED_S:g} s, good or bad: try again") from None
-    told = see(test=test)
-    tell(told)
-    if look_s is None:
-        await asyncio.sleep(told.get("test_ms", 0) / 1_000)
-        return
-    while True:
-        await asyncio.sleep(look_s)
-        tell(see())
 
 
-def _nobody(event: e.Event) -> "asyncio.Future[Outcome]":
-    """No table hears what the device reports; `diag` tells it."""
+def _nobody(event: e.Event, *, clear: bool) -> "asyncio.Future[Outcome]":
+    """No table hears what the device reports; `diag` tells it.
+
+    Unless it is `clear` that no card is in play, no answer comes: a sensor head keeps its events for the table.
+    """
     heard: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    heard.set_result(Outcome())
+    if clear:
+        heard.set_result(Outcome())
     return heard
+
+
+def head_flash(path: Path, firmware: Path, *, programmer: str, baud: int) -> None:
+    """Writes the firmware of the sensor head of this configuration file, with avrdude, which says how it goes.
+
+    No daemon can start meanwhile. `programmer` is avrdude's name for it; with `arduino` a boot loader takes the
+    firmware on the head's own port, at `baud`. Fuses and EEPROM are left as they are, where the fuse EESAVE is set.
+    """
+    try:
+        if not firmware.read_bytes().startswith(b":"):
+            raise FailureError(f"{firmware} is no Intel HEX file: name the .hex that `make -C firmware` made")
+    except OSError as error:
+        raise FailureError(f"{firmware} cannot be read: {error.strerror}: make it with `make -C firmware`") from error
+    avrdude = shutil.which("avrdude")
+    if avrdude is None:
+        raise FailureError("avrdude is not installed: sudo apt-get install -y avrdude")
+    with _told(), wiring.held(path) as cfg:
+        if cfg.shoe.driver != "head":
+            raise FailureError(f"{path}: this table has no sensor head: shoe.driver is {cfg.shoe.driver}")
+        serial = ["-P", str(cfg.shoe.port), "-b", str(baud), "-D"] if programmer == "arduino" else []
+        command = [avrdude, "-p", "m328p", "-c", programmer, *serial, "-U", f"flash:w:{firmware}:i"]
+        code = subprocess.run(command, check=False).returncode  # noqa: S603 - no shell, and the words are the technician's
+    if code:
+        raise FailureError(
+            f"avrdude failed ({code}): see what it says above; check --programmer, its plug, and the cable"
+        )
 
 
 # --- card scripts ---------------------------------------------------------------------------------------------

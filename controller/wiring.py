@@ -22,6 +22,7 @@ from . import __version__, config, feed, keys
 from . import loop as heart
 from .adapters import journal_sqlite, memory, panel_terminal, publisher_mqtt
 from .adapters.clock import SystemClock
+from .adapters.head_serial import HeadSerial
 from .adapters.journal_sqlite import JournalSqlite
 from .adapters.keyboard import Keyboard
 from .adapters.publisher_file import PublisherFile
@@ -243,8 +244,6 @@ def _buildable(path: Path) -> Config:
     cfg = config.load(path)
     if absent := config.check_packages(path, cfg):
         raise config.ConfigError(absent)
-    if missing := unbuilt(cfg):
-        raise WiringError("\n".join(missing))
     return cfg
 
 
@@ -271,14 +270,6 @@ def table_key(path: Path) -> keys.TableKey:
 
 
 # --- device by device ---------------------------------------------------------------------------------------
-
-
-def unbuilt(cfg: Config) -> list[str]:
-    """What the configuration may say and this version has no part for; silence would leave a table blind."""
-    missing: list[str] = []
-    if cfg.shoe.driver == "head":
-        missing.append("shoe.driver: head is not part of this version; write gpio or none")
-    return missing
 
 
 def devices(
@@ -322,8 +313,14 @@ def _scanner(
 
 
 def _wire_shoe(cfg: Config, made: Devices, only: frozenset[str]) -> None:
-    """The shoe's sensors, straight on the kernel's chip; only those that are named are fitted."""
-    if cfg.shoe.driver != "gpio" or "shoe" not in only:
+    """The shoe's sensors: the sensor head, or lines of the kernel's chip; of these only those named are fitted."""
+    if cfg.shoe.driver == "none" or "shoe" not in only:
+        return
+    if cfg.shoe.driver == "head":
+        assert cfg.shoe.port is not None, "the configuration requires a port for this driver"
+        head = HeadSerial(port=cfg.shoe.port, baud=cfg.shoe.baud, now=made.ground.now)
+        made.sources.append(head)
+        made.parts["shoe"] = Part("head", head.diag, {name: partial(head.act, name) for name in parts.PART_ACTS})
         return
     fitted = {line: pin for line in Line if (pin := getattr(cfg.shoe, line.value)) is not None}
     sensors = made.ground.sensors(fitted)
@@ -356,7 +353,7 @@ def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:
         made.panels.append(shown)
         made.sources.append(shown)
         for part in sorted(wired & {"lamps", "buzzer"}):
-            made.parts[part] = Part("gpio", partial(shown.diag, part), partial(shown.test, part))
+            made.parts[part] = Part("gpio", partial(shown.diag, part), {"test": partial(shown.test, part)})
     if "buttons" in wired:
         pressed = ButtonsGpio(
             pins, start=buttons.start, confirm=buttons.confirm, call=buttons.call, key=buttons.key, now=made.ground.now
@@ -385,7 +382,7 @@ def _wire_display(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     panel = DisplayOled(oled, Words(cfg.table.language), cfg.table.id, now=made.ground.now)
     made.panels.append(panel)
     made.sources.append(panel)
-    made.parts["display"] = Part(display.driver, panel.diag, panel.test)
+    made.parts["display"] = Part(display.driver, panel.diag, {"test": panel.test})
 
 
 def codes_of(cfg: Config) -> Codes:
@@ -666,7 +663,7 @@ def control_of(table: Table, cfg: Config) -> ControlServer:
         watch=watch,
         recall=lambda count: journal_rounds(journal_file(cfg), count),
         verify=lambda: verify_journal(journal_file(cfg)),
-        diag=lambda part, test: parts.diag(table.parts, part, test=test, state=beating().state),
+        diag=lambda part, act: parts.diag(table.parts, part, act=act, state=beating().state),
     )
     return ControlServer(Path(cfg.control.socket), desk)
 
@@ -687,28 +684,37 @@ class Bench(NamedTuple):
 
 
 @contextmanager
-def bench(path: Path, part: str) -> Iterator[Bench]:
-    """That part alone of the configuration file `path`, with the journal's folder taken: no daemon may start meanwhile.
+def held(path: Path) -> Iterator[Config]:
+    """The configuration file `path`, with the journal's folder taken: no daemon may start meanwhile.
 
     ConfigError, JournalError (who has the folder), WiringError.
     """
     cfg = _buildable(path)
     folder = Path(cfg.storage.path)
     try:
-        held = journal_sqlite.claim(folder)
+        claimed = journal_sqlite.claim(folder)
     except OSError as error:
         user = "run it as the user of the table, as in sudo -u baccarat-table tablectl diag"
         raise WiringError(f"{folder}: it cannot be taken: {error.strerror}: {user}") from error
     try:
+        yield cfg
+    finally:
+        os.close(claimed)
+
+
+@contextmanager
+def bench(path: Path, part: str) -> Iterator[Bench]:
+    """That part alone of a table that is `held`."""
+    with held(path) as cfg:
         clear = is_closed(journal_file(cfg))
         made = devices(cfg, Ground(), lambda: clear, frozenset({part}))
         for panel in made.panels:
             panel.show(view(State()))
-        yield Bench(made, Words(cfg.table.language))
-    except LanguageError as error:
-        raise WiringError(str(error)) from error
-    finally:
-        os.close(held)
+        try:
+            words = Words(cfg.table.language)
+        except LanguageError as error:
+            raise WiringError(str(error)) from error
+        yield Bench(made, words)
 
 
 def is_closed(path: Path) -> bool:

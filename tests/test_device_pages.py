@@ -14,6 +14,7 @@ PAGES = {path.stem: page(f"docs/devices/{path.name}") for path in (ROOT / "docs/
 SPEAKS = {  # the page, and the modules whose sentences it explains
     "scanner": ("adapters/scanner_serial", "adapters/scanner_hid", "reading", "tty"),
     "shoe": ("adapters/edges_gpio", "link/chips", "sensing"),
+    "head": ("adapters/head_serial", "tty", "link/calibrate"),
     "lamps": ("adapters/lamps_gpio",),
     "buzzer": ("adapters/lamps_gpio",),
     "buttons": ("adapters/buttons_gpio",),
@@ -21,6 +22,7 @@ SPEAKS = {  # the page, and the modules whose sentences it explains
     "wiring": ("adapters/pins_gpiod",),
 }
 UNTOLD = {  # what no technician meets, or not on that page
+    "head": {"end of file"},
     "scanner": {"end of file"},  # stands for EIO, and is told as that
     "display": {"of … bytes written"},  # stands for EIO, and is told as that
     "wiring": {

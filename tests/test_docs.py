@@ -203,10 +203,13 @@ def test_the_technician_reads_of_every_key_in_use() -> None:
     assert "driver: none" in TECHNICIAN.text
 
 
+KINDS = ("edges", "order", "passages", "cutcard", "session")
+
+
 def test_the_technician_reads_what_each_count_of_the_shoe_means() -> None:
-    """The kinds are whatever the link counts: each stands in the page's table, and no other does."""
+    """The kinds are whatever these count: each stands in the page's table, and no other does."""
     link = ROOT / "controller" / "link"
-    sources = [(link / f"{name}.py").read_text(encoding="utf-8") for name in ("edges", "order", "passages", "cutcard")]
+    sources = [(link / f"{name}.py").read_text(encoding="utf-8") for name in KINDS]
     counted = {kind for text in sources for kind in re.findall(r'counts\["(\w+)"\]', text)} | {"card", "two"}
     table = TECHNICIAN.text.partition("what `moved` counts |\n")[2].partition("\n\n")[0]
     assert set(re.findall(r"`(\w+)`", table)) == counted

@@ -26,7 +26,7 @@ ROWS = {pin.key: pin for pin in PINS}
 
 
 def test_there_is_a_harness_for_each_part_of_the_table() -> None:
-    assert set(HARNESSES) == {"sensors", "lamps", "buzzer", "buttons", "panel", "scanner"}
+    assert set(HARNESSES) == {"sensors", "lamps", "buzzer", "buttons", "panel", "scanner", "head"}
 
 
 # --- the pin map ------------------------------------------------------------------------------------------
@@ -159,6 +159,7 @@ SUPPLIED = {  # the harness, a label of its devices, and what it must be joined 
     "buttons": {"B": {"GND"}},
     "panel": {"VCC": {"3V3"}, "GND": {"GND"}},
     "scanner": {"5V": {"5V"}, "GND": {"GND"}, "0V": {"GND"}},
+    "head": {"5V": {"5V"}, "GND": {"GND"}, "A": {"5V"}, "E": {"GND"}, "S": {"GND"}, "C": {"GND"}},
 }
 
 
@@ -241,7 +242,7 @@ def test_bug_66_what_two_readers_take_for_two_things_is_found(tmp_path: Path, li
 # --- parts and pages --------------------------------------------------------------------------------------
 
 NOT_PARTS = {"X1S": "X1 again", "X2": "of the Pi", "X3": "with U2", "U2": "U1's other form", "P2": "with U2"}
-NOT_PARTS |= {"J5": "D1", "J6": "D1"}
+NOT_PARTS |= {"J5": "D1", "J6": "D1", "U3A": "U3", "S10": "S5"}
 
 
 def test_the_parts_list_has_every_part() -> None:

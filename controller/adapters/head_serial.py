@@ -9,14 +9,28 @@ import logging
 import secrets
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from controller.core.events import Event, FaultGone, FaultSeen
+from controller.link import calibrate
+from controller.link.calibrate import CalibrationError, Spread
 from controller.link.edges import EDGES
-from controller.link.messages import BAUD, PROTOCOL
+from controller.link.messages import (
+    BAUD,
+    PROTOCOL,
+    AskLevels,
+    AskThresholds,
+    Levels,
+    Refusal,
+    Refused,
+    Seen,
+    SelfTest,
+    Tested,
+    Thresholds,
+)
 from controller.link.movements import Line
 from controller.link.session import Answer, Answered, Down, Output, Question, Session, Told, Trouble, Up
 from controller.ports import Outcome, Submit
@@ -28,6 +42,16 @@ log = logging.getLogger(__name__)
 PART = "head"  # the part at fault when the head is of no use
 SOURCE = "head"  # of the events' keys
 INHERITED = (EDGES, "chip")  # what only sensors on pins can have at fault: of a table that had them before
+POLL_S, POLL_WATCHED_S = 2.0, 0.1  # how often the levels are asked for, and while somebody watches them
+WATCHED_NS = 5_000_000_000  # so long after each look
+READINGS = 20  # of a step of the calibration
+ACT_MS = 1_500  # what an act takes, about: that many readings, or a self-test
+PINS = {  # the channel of each line, and its bit in what a self-test tells; the lid has a switch and no channel
+    Line.INNER: ("inner", Seen.INNER),
+    Line.OUTER: ("outer", Seen.OUTER),
+    Line.CUT: ("cut", Seen.CUT),
+    Line.PRESENT: ("present", Seen.PRESENT),
+}
 OUT_MAX = 4096  # bytes that wait for the line: a line so slow, or so stuck, is no use
 
 TEXTS = {
@@ -37,6 +61,17 @@ TEXTS = {
     "see `tablectl head version`",
     Trouble.STRANGE: "sends what is not of its protocol: unplug it and plug it in; if it stays so, flash it anew",
 }
+
+
+REFUSALS = {
+    Refusal.UNKNOWN: "its firmware does not know that: bring it and this program to one version",
+    Refusal.LENGTH: "its firmware has another protocol: bring it and this program to one version",
+    Refusal.RANGE: "the thresholds are too near each other",
+    Refusal.BUSY: "a card is at the exit: take it away and try again",
+    Refusal.STORE: "its memory did not keep what was written: try again, and replace it if it stays so",
+}
+
+A = TypeVar("A", Levels, Tested, Thresholds)
 
 
 class AskError(Exception):
@@ -84,33 +119,113 @@ class HeadSerial:
         self._submit: Submit | None = None
         self._asking = asyncio.Lock()
         self._answer: asyncio.Future[Answer | None] | None = None
+        self._levels: Levels | None = None
+        self._thresholds: Thresholds | None = None
+        self._tested: Tested | None = None
+        self._steps: dict[str, dict[str, Spread]] = {}  # of the calibration, as far as it is
+        self._says = ""  # what the last act came to, where it failed
+        self._act: asyncio.Task[None] | None = None
+        self._watched = 0  # until when
 
     # --- for people -----------------------------------------------------------------------------------------
 
     def diag(self) -> dict[str, Any]:
         """`port` `open` `fault` `firmware`, each of `pins`, what `moved` by kind, the `head`'s own counters, `frames`.
 
-        A pin is {name, active, trouble}; `active` means what `Line` says. Nothing here knows a face (B10).
+        A pin is {name, active, trouble, level, on, off, test}; `active` means what `Line` says, `level` is what it
+        reads in ADC counts, `on` and `off` are its thresholds, `test` is the self-test's word. `acting`: an act goes
+        on; `says`: what was wrong with the last; `steps`: those of the calibration that are done. Nothing here knows a
+        face (B10).
         """
+        if self._act is not None and self._act.done() and not self._act.cancelled():
+            self._act.result()  # a fault of the program is told here
+        self._watched = self._now() + WATCHED_NS
         session, is_open = self.session, self.opened.is_set()
-        beat, levels = (session.beat, session.levels) if is_open else (None, {})
+        beat = session.beat if is_open else None
         return {
             "port": self._port,
             "open": is_open,
             "fault": self._fault or "",
             "firmware": self.firmware(),
-            "pins": [
-                {
-                    "name": line.value,
-                    "active": levels.get(line),
-                    "trouble": self._troubles.get(line, ""),
-                }
-                for line in Line
-            ],
+            "pins": [self._pin(line) for line in Line],
             "moved": dict(session.counts),
             "head": {} if beat is None else {name: getattr(beat, name) for name in COUNTERS},
             "frames": {"good": session.frames.good, **session.frames.errors},
+            "thresholds": "" if self._thresholds is None else _KEPT[self._thresholds.kept],
+            "acting": self._act is not None and not self._act.done(),
+            "says": self._says,
+            "steps": list(self._steps),
         }
+
+    def _pin(self, line: Line) -> dict[str, Any]:
+        is_open = self.opened.is_set()
+        told: dict[str, Any] = {
+            "name": line.value,
+            "active": self.session.levels.get(line) if is_open else None,
+            "trouble": self._troubles.get(line, ""),
+        }
+        if line in PINS:
+            channel, bit = PINS[line]
+            if is_open and self._levels is not None:
+                told["level"] = getattr(self._levels, channel)
+            if self._thresholds is not None:
+                told |= {way: getattr(self._thresholds, f"{channel}_{way}") for way in ("on", "off")}
+            if self._tested is not None:
+                dark, lit = (getattr(self._tested, f"{channel}_{way}") for way in ("dark", "lit"))
+                told["test"] = f"{'good' if self._tested.passed & bit else 'BAD'}: dark {dark}, lit {lit}"
+        return told
+
+    def act(self, name: str) -> int:
+        """Begins `test`, a step of the calibration (`calibrate.STEPS`), or `keep`, its end; how long it takes, ms.
+
+        What it came to `diag` tells, once it is not `acting` any more.
+        """
+        if self._act is not None:
+            self._act.cancel()
+        self._says = ""
+        work = {"test": self._test, "keep": self._keep}.get(name, partial(self._step, name))
+        self._act = asyncio.get_running_loop().create_task(self._do(work))
+        return ACT_MS
+
+    async def _do(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await work()
+        except (AskError, CalibrationError) as error:
+            self._says = str(error)
+
+    async def _test(self) -> None:
+        self._tested = None
+        self._tested = _wanted(await self.ask(SelfTest()), Tested)
+
+    async def _step(self, name: str) -> None:
+        self._steps.pop(name, None)
+        self._steps[name] = calibrate.spreads([await self._reading() for _ in range(READINGS)])
+
+    async def _keep(self) -> None:
+        wanted = calibrate.thresholds(self._steps)
+        kept = self._thresholds = _wanted(await self.ask(wanted), Thresholds)
+        if kept != (1, kept.generation, *wanted):
+            raise AskError("the sensor head keeps other thresholds than it was given: flash it anew")
+        self._steps.clear()
+
+    async def _reading(self) -> Levels:
+        await asyncio.sleep(ACT_MS / 1_000 / READINGS / 2)
+        self._levels = _wanted(await self.ask(AskLevels()), Levels)
+        return self._levels
+
+    async def _poll(self) -> None:
+        """Thresholds once a boot, levels again and again, for whoever looks."""
+        while True:
+            await self.opened.wait()
+            try:
+                if self._thresholds is None:
+                    self._thresholds = _wanted(await self.ask(AskThresholds()), Thresholds)
+                self._levels = _wanted(await self.ask(AskLevels()), Levels)
+            except AskError as error:
+                log.debug("%s", error)
+                self._levels = None
+            self.tried.set()
+            await asyncio.sleep(POLL_WATCHED_S if self._now() < self._watched else POLL_S)
 
     def firmware(self) -> dict[str, Any] | None:
         """What the head said that it is: `version`, `build` (hex), `protocol`, `boots` since power came, `cause`."""
@@ -146,6 +261,21 @@ class HeadSerial:
 
     async def run(self, submit: Submit) -> None:
         self._submit = submit
+        tasks = [asyncio.create_task(work) for work in (self._serve(), self._poll())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            if self._act is not None:
+                tasks.append(self._act)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self) -> None:
+        """The port, opened and read again and again."""
         wait, longest = self._retry_s
         while True:
             began = self._now()
@@ -285,9 +415,8 @@ class HeadSerial:
         if self._inherited:
             for part in INHERITED:
                 self._report(FaultGone(at, CODE, part))
-        self._inherited, self._fault = False, ""
-        self.opened.set()
-        self.tried.set()
+        self._inherited, self._fault, self._thresholds = False, "", None
+        self.opened.set()  # `tried` waits for the first levels: who asks once wants to see them
 
     def _fail(self, what: str) -> None:
         text = f"sensor head port {self._port} {what}"
@@ -299,6 +428,7 @@ class HeadSerial:
         self.tried.set()
 
 
+_KEPT = ("the firmware's own: calibrate it", "kept")
 COUNTERS = (  # of the heartbeat, as `diag` tells them
     "supply_mv",
     "uptime_ms",
@@ -311,6 +441,13 @@ COUNTERS = (  # of the heartbeat, as `diag` tells them
     "overflows",
     "late_ticks",
 )
+
+
+def _wanted(answer: Answer, kind: type[A]) -> A:
+    if isinstance(answer, Refused):
+        raise AskError(f"the sensor head refused: {REFUSALS[answer.why]}")
+    assert isinstance(answer, kind), "the session takes no other answer"
+    return answer
 
 
 def _advice(error: Exception) -> str:

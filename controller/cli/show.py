@@ -151,6 +151,7 @@ def part(told: dict[str, Any]) -> Iterator[str]:
     if "moved" in told:
         moved = [f"{name} {count}" for name, count in sorted(told["moved"].items()) if count]
         yield f"moved     {', '.join(moved) or 'nothing yet'}"
+    yield from _head(told)
     yield from map(_pin, told.get("pins", ()))
     if told.get("fault"):
         yield f"fault     {told['fault']}"
@@ -175,10 +176,38 @@ _LEVELS = {  # how a level is called: by its pin, else by what kind of pin it is
 }
 
 
+def _head(told: dict[str, Any]) -> Iterator[str]:
+    """What only a sensor head has."""
+    if told.get("firmware"):
+        yield f"firmware  {firmware(told['firmware'])}"
+    if told.get("thresholds"):
+        yield f"thresholds {told['thresholds']}"
+    if told.get("head"):
+        yield f"counted   {', '.join(f'{name} {count}' for name, count in told['head'].items())}"
+    if "frames" in told:
+        yield f"frames    {', '.join(f'{name} {count}' for name, count in told['frames'].items())}"
+    if told.get("says"):
+        yield f"failed    {told['says']}"
+
+
+def firmware(told: dict[str, Any]) -> str:
+    cause = " and ".join(told["cause"]) or "an unknown cause"
+    return f"{told['version']}, build {told['build']}, protocol {told['protocol']}, start {told['boots']} by {cause}"
+
+
 def _pin(told: dict[str, Any]) -> str:
     name = next(name for name in ("lit", "down", "active") if name in told)
     on, (yes, no) = told[name], _LEVELS.get(told["name"], _LEVELS[name])
     state = "not open" if on is None else yes if on else no
     edges = f", {told['edges']} edges" if "edges" in told else ""
     trouble = f"   {told['trouble']}" if told["trouble"] else ""
-    return f"GPIO{told['pin']:<6}{told['name']:<14} {state}{edges}{trouble}"
+    place = f"GPIO{told['pin']:<6}" if "pin" in told else " " * 10
+    return f"{place}{told['name']:<14} {state}{edges}{_channel(told, yes, no)}{trouble}"
+
+
+def _channel(told: dict[str, Any], yes: str, no: str) -> str:
+    """What a sensor of the head reads, and its thresholds, in ADC counts; then what its self-test said."""
+    level = f", reads {told['level']}" if "level" in told else ""
+    limits = f", {yes} from {told['on']}, {no} from {told['off']}" if "on" in told else ""
+    test = f", test {told['test']}" if "test" in told else ""
+    return f"{level}{limits}{test}"

@@ -20,7 +20,7 @@ import typer
 from controller.control import client
 from controller.control.client import Client, RpcError, UnreachableError
 
-from . import show
+from . import head, show
 
 DEFAULT_CONFIG = Path("/etc/baccarat-table/table.yaml")
 DEFAULT_SOCKET = "/run/baccarat-table/control.sock"
@@ -54,6 +54,7 @@ journal_app = _program("The journal: the table's unalterable record.")
 config_app = _program("The configuration file.")
 keys_app = _program("The table's key pair.")
 casino_app = _program("The casino's end of the table's messages.")
+head_app = _program("The shoe's sensor head.")
 for _name, _sub in {
     "round": round_app,
     "shoe": shoe_app,
@@ -61,6 +62,7 @@ for _name, _sub in {
     "config": config_app,
     "keys": keys_app,
     "casino": casino_app,
+    "head": head_app,
 }.items():
     app.add_typer(_sub, name=_name)
 
@@ -258,7 +260,8 @@ def diag(
         PartName, typer.Argument(metavar="PART", help="scanner, shoe, lamps, buzzer, buttons, display or casino.")
     ],
     *,
-    test: Annotated[bool, typer.Option("--test", help="Test it: lamps, buzzer, display.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Test it: lamps, buzzer, display, sensor head.")] = False,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Set the sensor head's thresholds, guided.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow it; Ctrl-C ends it.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -273,31 +276,79 @@ def diag(
         _print(line for line in lines if line not in said)  # of what is followed, what changed
         said[:] = lines
 
-    with suppress(KeyboardInterrupt):
-        if not _diag_asked(context, part.value, tell, test=test, watch=watch):
-            with _offline() as offline:
-                offline.diag(_config(context.obj), part.value, test=test, look_s=LOOK_S if watch else None, tell=tell)
+    with suppress(KeyboardInterrupt), _seeing(context, part.value) as see:
+        if calibrate:
+            _calibrate(see)
+        told = see("test" if test else "")
+        tell(told if watch or not test else head.finished(see, told))
+        while watch:
+            time.sleep(LOOK_S)
+            tell(see(""))
 
 
-def _diag_asked(
-    context: typer.Context, part: str, tell: Callable[[dict[str, Any]], None], *, test: bool, watch: bool
-) -> bool:
-    """Whether the running table told; not where there is none, and the configuration is known."""
+@contextmanager
+def _seeing(context: typer.Context, part: str) -> Iterator[head.See]:
+    """A device: through the table, or by itself where none runs and the configuration is known."""
     options: Options = context.obj
     connected = False
     try:
         with _connected(context) as table:
             connected = True
-            tell(table.call("diag", part=part, **({"act": "test"} if test else {})))
-            while watch:
-                time.sleep(LOOK_S)
-                tell(table.call("diag", part=part))
+            yield lambda act: table.call("diag", part=part, **({"act": act} if act else {}))
+            return
     except UnreachableError as error:
         if connected or part == PartName.CASINO or not _knows_its_configuration(options):
             _stop(ABSENT, str(error))
-        print("tablectl: the daemon is not there, and cannot start until this ends", file=sys.stderr)
-        return False
-    return True
+    print("tablectl: the daemon is not there, and cannot start until this ends", file=sys.stderr)
+    with _offline() as offline, offline.bench(_config(options), part) as see:
+        yield see
+
+
+def _calibrate(see: head.See) -> None:
+    try:
+        for line in head.calibrate(see, input):
+            print(line)
+    except head.CalibrationError as error:
+        _stop(NO, str(error))
+    except EOFError:
+        _stop(NO, "the calibration is guided: start it in a terminal")
+
+
+# --- the sensor head ------------------------------------------------------------------------------------------
+
+
+@head_app.command("version")
+def head_version(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """What the sensor head says that it is."""
+    with _seeing(context, PartName.SHOE.value) as see:
+        told = see("")
+    if told["driver"] != "head":
+        _stop(NO, f"this table has no sensor head: section shoe of table.yaml says driver: {told['driver']}")
+    if told["firmware"] is None:
+        _stop(NO, told["fault"] or "the sensor head is not there")
+    if as_json:
+        _print_json(told["firmware"])
+    else:
+        print(show.firmware(told["firmware"]))
+    if told["fault"]:
+        _stop(NO, told["fault"])
+
+
+@head_app.command("flash")
+def head_flash(
+    context: typer.Context,
+    firmware: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The firmware, Intel HEX, as `make -C firmware` made it.")
+    ],
+    *,
+    programmer: Annotated[
+        str, typer.Option("--programmer", help="As avrdude calls it; arduino: a boot loader on the head's own port.")
+    ] = "usbasp",
+    baud: Annotated[int, typer.Option("--baud", help="Of the boot loader: 115200, of old Nanos 57600.")] = 115200,
+) -> None:
+    """Writes the sensor head's firmware with avrdude, while no table runs; the thresholds stay."""
+    with _offline() as offline:
+        offline.head_flash(_config(context.obj), firmware, programmer=programmer, baud=baud)
 
 
 # --- act ------------------------------------------------------------------------------------------------------

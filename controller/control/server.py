@@ -66,7 +66,7 @@ class Desk:
 
     `now`: monotonic ns. `watch` takes what is called after every durable batch. `backlog`: messages not yet receipted,
     by publisher. `recall` and `verify` read the journal through a connection of their own and may take long.
-    `diag` tells of a part by its name and, where the flag is set, begins its test; Refused says why not.
+    `diag` tells of a part by its name and, where one is named, begins an act of it; Refused says why not.
     """
 
     table: str
@@ -83,7 +83,7 @@ class Desk:
     watch: Callable[[Callable[[object], None]], None]
     recall: Callable[[int], list[dict[str, Any]]]
     verify: Callable[[], Verdict]
-    diag: Callable[[str, bool], dict[str, Any]]
+    diag: Callable[[str, str], dict[str, Any]]
 
 
 class _Peer(NamedTuple):
@@ -265,13 +265,13 @@ class ControlServer:
 
     async def _diag(self, params: dict[str, Any]) -> dict[str, Any]:
         read = acts.read(params, ("part",), ("act",))
-        part, test = read["part"], "act" in read
+        part, act = read["part"], read.get("act", "")
         try:
-            told = self._desk.diag(part, test)
+            told = self._desk.diag(part, act)
         except Refused as refused:
             raise self._refusal(refused.key, refused.values) from None
-        if test:
-            log.info("control: a test of %s begins", part)
+        if act:
+            log.info("control: %s of %s begins", act, part)
         return told
 
     def _levels(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ event is acknowledged when the caller says that it is durable, and each is hande
 the journal's key, boot and sequence, makes that once for ever.
 """
 
+import struct
 from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
@@ -49,6 +50,7 @@ from .movements import (
     Why,
 )
 
+STRANGER = struct.Struct("<BBBBBIBH")  # how the HELLO of every protocol begins
 BYTE_BITS = 10  # start, eight bits, stop
 OVERHEAD_BYTES = messages.FRAME_BYTES - messages.BODY_BYTES
 NOT_KNOWN = 0xFFFFFFFF  # HELLO.last_ms
@@ -161,6 +163,7 @@ class Session:
         self._acked = 0  # every event up to this one is durable
         self._durable: set[int] = set()  # and these beyond it
         self._last: _Sign | None = None
+        self._seen: Seen | None = None
         self._shown: dict[Line, bool] = {}  # mouth and lid as they were told
         self._faulty: dict[Line, bool] = {}  # the faults as they were told
         self._clock = 0  # of the last event, so that none comes before another
@@ -256,10 +259,10 @@ class Session:
 
     @property
     def levels(self) -> dict[Line, bool]:
-        """What the lines came to at the last heartbeat; empty before the first."""
-        if self.beat is None:
+        """What the lines came to when the head last told them; empty before that."""
+        if self._seen is None:
             return {}
-        return {line: bool(self.beat.seen & bit) for bit, line in (*_BITS.items(), (Seen.LID, Line.LID))}
+        return {line: bool(self._seen & bit) for bit, line in (*_BITS.items(), (Seen.LID, Line.LID))}
 
     def take(self) -> bytes:
         """What is to be sent now."""
@@ -276,6 +279,7 @@ class Session:
         """The message; None: a HELLO of another protocol."""
         if len(body) > 1 and body[0] == messages.number(Hello) and body[1] != messages.PROTOCOL:
             self.counts["version"] += 1
+            self.hello = _stranger(body)
             return None
         message = messages.decode(body)
         if not isinstance(message, FromHead):
@@ -301,7 +305,7 @@ class Session:
                 self.counts["ambiguous"] += 1
                 self._tell(Ambiguous(at, Why.LOST))
             self._boot = self._offer = None
-        self.hello = hello
+        self.hello, self._seen = hello, hello.seen
         self._last = _Sign(hello.boots, hello.uptime_ms, began)
         if hello.boot == 0:
             if self._offer is None or self._offer.boots != hello.boots:
@@ -354,7 +358,7 @@ class Session:
             return
         if not _goes_back(last.uptime_ms, beat.uptime_ms):
             self._last = last._replace(uptime_ms=beat.uptime_ms, at=began)
-        self.beat = beat
+        self.beat, self._seen = beat, beat.seen
         self._catch_up(beat.next, at)
         if beat.next <= self._acked:
             self._unheard = self._unheard or at
@@ -384,7 +388,8 @@ class Session:
         if self._boot is None:
             return
         if event.seq != self._expected:
-            self.counts["repeat" if event.seq < self._expected else "early"] += 1
+            self.counts["repeat"] += event.seq < self._expected
+            self.counts["early"] += event.seq > self._expected
             self._owes_ack = self._owes_ack or event.seq <= self._acked
             return
         self._expected += 1
@@ -475,6 +480,14 @@ class Session:
         told = self._told.copy()
         self._told.clear()
         return told
+
+
+def _stranger(body: bytes) -> Hello:
+    """What every protocol's HELLO says of its head, in its first twelve bytes; the rest is 0."""
+    if len(body) < STRANGER.size:
+        raise MessageError("a HELLO of another protocol is too short for any")
+    _, protocol, major, minor, patch, build, cause, boots = STRANGER.unpack_from(body)
+    return Hello(protocol, major, minor, patch, build, messages.Cause(cause & 0x0F), boots, 0, 0, 0, 0, 0, Seen(0))
 
 
 def _goes_back(before_ms: int, after_ms: int) -> bool:

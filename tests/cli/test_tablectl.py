@@ -515,12 +515,6 @@ NOT_DIAGNOSED = [
     (("scanner", "--test"), PINS, REFUSED, "No hay prueba de scanner: sígalo con tablectl diag scanner --watch."),
     (("safe",), PINS, USAGE, "'safe' is not one of"),
     (("lamps",), PINS.replace("mock", "abacus"), NO, "pin_factory must be"),
-    (
-        ("lamps",),
-        PINS.replace("shoe: {driver: gpio", "shoe: {driver: head, port: /dev/head"),
-        NO,
-        "shoe.driver: head",
-    ),
 ]
 
 

@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import yaml
 
 from controller.cli import main, tablectl
+from tests.fake_head import PtyHead
 from tests.live import LiveTable, wait_for
 from tests.pages import ROOT, Page, page
 
@@ -46,6 +47,7 @@ FORMS = (
     (r"\b\d\d:\d\d:\d\d\.\d{3}\b", "<time>"),
     (r"\bversion \d\S+", "version <version>"),
     (r"\berrors    \d+", "errors    <number>"),
+    (r"\b(uptime_ms|frames    good) \d+", r"\1 <number>"),
     (r"(?<=pinctrl-bcm2835: ).*", "<chips of this machine>"),
 )
 
@@ -73,6 +75,7 @@ class Stage:
             self.table.port: "/dev/serial/by-id/usb-ACME_Scanner_0001-if00",
             f"/dev/i2c-{NO_BUS}": "/dev/i2c-1",
         }
+        self.devices = ExitStack()
         self.code = 0
         self.members: set[str] = set()
         self._monitored = ""
@@ -92,6 +95,21 @@ class Stage:
             sections["display"]["bus"] = NO_BUS
         config = json.loads(self.table.config.read_text())
         self.table.config.write_text(json.dumps({**config, **sections, "gpio": PINS["gpio"]}))
+
+    def head(self) -> None:
+        """The next block's sensor head stands in the table's file, and is plugged in."""
+        sections = yaml.safe_load(self._block_after("head"))
+        bench = PtyHead(self.folder / "head")
+        self.devices.enter_context(bench)
+        self.names[str(bench.path)] = sections["shoe"]["port"]
+        sections["shoe"]["port"] = str(bench.path)
+        config = json.loads(self.table.config.read_text())
+        self.table.config.write_text(json.dumps({**config, **sections}))
+
+    def heard(self) -> None:
+        """Waits for the sensor head's first heartbeat."""
+        wait_for(lambda: self.table.call("diag", part="shoe")["head"], "the head's counters")
+        self._settle()
 
     def _block_after(self, story: str) -> str:
         behind = self.page.text.partition(f"<!-- story: {story} -->\n")[2]
@@ -200,6 +218,7 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         yield stage
     finally:
         stage.table.__exit__()
+        stage.devices.close()
 
 
 def test_the_technicians_guide_shows_what_tablectl_prints(stage: Stage) -> None:
@@ -218,7 +237,8 @@ def test_a_devices_page_shows_what_tablectl_prints(stage: Stage) -> None:
 
 
 def test_every_device_has_its_page_and_transcript() -> None:
-    assert {page_.path.stem for page_ in PLAYED} == {part.value for part in tablectl.PartName} - {"casino"}
+    """The shoe's sensors have two: on pins, and on a head of their own. The casino is no device."""
+    assert {page_.path.stem for page_ in PLAYED} == {part.value for part in tablectl.PartName} - {"casino"} | {"head"}
 
 
 def test_a_page_out_of_date_is_found(stage: Stage) -> None:

@@ -53,7 +53,7 @@ def desk_of(rig: Rig, language: str = "en", have: Mapping[str, Part] | None = No
         watch=rig.loop.watchers.append,
         recall=lambda count: recall.rounds((row.body for row in reversed(journal.rows)), count),
         verify=lambda: verdict_of(rig),
-        diag=lambda part, test: parts.diag({} if have is None else have, part, test=test, state=rig.loop.state),
+        diag=lambda part, act: parts.diag({} if have is None else have, part, act=act, state=rig.loop.state),
     )
 
 

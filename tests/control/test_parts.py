@@ -68,10 +68,13 @@ def answer(part: str, state: State | None, *, test: bool) -> tuple[str, dict[str
 
         return test_it
 
-    have = {name: Part("gpio", lambda: {"begun": list(begun)}, begin(name)) for name in ("lamps", "buzzer", "display")}
+    have = {
+        name: Part("gpio", lambda: {"begun": list(begun)}, {"test": begin(name)})
+        for name in ("lamps", "buzzer", "display")
+    }
     have["scanner"] = Part("serial", lambda: {"begun": list(begun)})
     try:
-        return "", parts.diag(have, part, test=test, state=state)
+        return "", parts.diag(have, part, act="test" if test else "", state=state)
     except Refused as refused:
         return refused.key, {**refused.values, "begun": begun}
 

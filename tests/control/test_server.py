@@ -109,7 +109,7 @@ NO_ANSWERS = [  # what is sent, the error's code, a word of its text
     (b'{"jsonrpc":"2.0","id":9,"method":"recall","params":{"n":true}}\n', INVALID_PARAMS, "1 to 100"),
     (b'{"jsonrpc":"2.0","id":9,"method":"diag"}\n', INVALID_PARAMS, "one of scanner, shoe, lamps"),
     (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"safe"}}\n', INVALID_PARAMS, "one of scanner"),
-    (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"lamps","act":"x"}}\n', INVALID_PARAMS, "test, or"),
+    (b'{"jsonrpc":"2.0","id":9,"method":"diag","params":{"part":"lamps","act":"x"}}\n', INVALID_PARAMS, "or left out"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void"}\n', INVALID_PARAMS, "reason"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void","params":{"reason":"\\n"}}\n', INVALID_PARAMS, "printable"),
     (b'{"jsonrpc":"2.0","id":9,"method":"round.void","params":{"reason":"\\ud800"}}\n', INVALID_PARAMS, "printable"),
@@ -446,7 +446,7 @@ def test_diag_sees_a_part_at_any_time_and_tests_it_between_rounds(tmp_path: Path
             return 1_300
 
         rig = served.rig
-        served.parts["lamps"] = Part("gpio", lambda: {"pins": []}, begin)
+        served.parts["lamps"] = Part("gpio", lambda: {"pins": []}, {"test": begin})
         await rig.load()
         assert await caller.result("diag", part="lamps") == {"part": "lamps", "driver": "gpio", "pins": []}
         assert begun == []

@@ -355,7 +355,7 @@ TALKS = {
     "another protocol, whose HELLO may be of any length": """
         0 open
         0 < AskHello
-       10 body 01 02 010000 00000000
+       10 body 01 02 010000 00000000 01 0100
        10 = down version
      9999 wait
      9999 < AskHello
@@ -363,9 +363,9 @@ TALKS = {
     "what is not of the protocol, five times in a row": NAMED
     + """
        30 body ff
-       30 body ff
        30 body 0200
        30 body 81
+       30 body 0102010000
        31 > Heartbeat waiting=1 uptime_ms=211
        32 body ff
        32 body ff
