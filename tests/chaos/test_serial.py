@@ -94,6 +94,7 @@ class SerialNight(Night):
         self.line = PtyLine(folder, Noise(rng, rate), Noise(random.Random(seed + 1), rate))
         self.casino = SerialCasino(self.line)
         self.unplugs = 0
+        self._dealt = threading.Event()
         serial = {"port": self.line.table_port, "baud": 115_200}
         super().__init__(folder, seed, {"primary": "serial", "receipt": "server", "serial": serial})
 
@@ -102,11 +103,11 @@ class SerialNight(Night):
 
     @contextlib.contextmanager
     def mischief(self, rest_s: float) -> Iterator[None]:
-        done = threading.Event()
+        """Until the shoes are dealt; the noise stays to the end."""
         rng = random.Random(self.random.random())
 
         def run() -> None:
-            while not done.wait(rng.uniform(0, 2 * rest_s)):
+            while not self._dealt.wait(rng.uniform(0, 2 * rest_s)):
                 ends = rng.choice([("table",), ("casino",), ("table", "casino"), ()])
                 if not ends:
                     self.casino.restart()
@@ -122,8 +123,11 @@ class SerialNight(Night):
             try:
                 yield
             finally:
-                done.set()
+                self.dealt_out()
                 thread.join()
+
+    def dealt_out(self) -> None:
+        self._dealt.set()
 
 
 def _bad_night(folder: Path, *, kills: int, shoes: int, rate: float) -> int:
