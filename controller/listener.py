@@ -70,6 +70,7 @@ class Listener:
             ready, _, _ = select.select([tty.fd], [tty.fd] if out else [], [], min(PIECE_S, max(0.0, wait)))
             for body in self._frames.feed(tty.read()) if ready else ():
                 yield from self._hear(body)
+                out = self._write(tty, out)
 
     def _write(self, tty: Tty, out: bytes) -> bytes:
         """What the port would not take."""

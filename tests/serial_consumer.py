@@ -14,7 +14,8 @@ def pack(body: bytes) -> bytes:
     """COBS(body crc) 00, in the plainest way there is."""
     data, out = body + struct.pack("<I", zlib.crc32(body)), b""
     for block in data.split(b"\0"):
-        assert len(block) < 254, "what this end says is short, and a receipt holds no byte of zero"
+        while len(block) >= 254:
+            out, block = out + b"\xff" + block[:254], block[254:]  # noqa: PLW2901 - the rest of the same block
         out += bytes([len(block) + 1]) + block
     return out + b"\0"
 
@@ -38,6 +39,8 @@ class SerialConsumer:
 
     def __init__(self) -> None:
         self.taken: list[bytes] = []
+        self.replies: list[bytes] = []
+        self.again: list[tuple[int, bytes]] = []  # what a command asked for
         self.repeats = self.damaged = 0
         self.restart()
 
@@ -46,6 +49,7 @@ class SerialConsumer:
         self._buffer = b""
         self._session, self._name, self._next = 0, "", 1
         self._parts: list[bytes] = []
+        self._again: list[bytes] = []
         self._heard = self._said = -1e9
         self._asked = -1e9
 
@@ -72,6 +76,10 @@ class SerialConsumer:
         self._said = now
         return self._ack() if self._session else pack(b"H" + struct.pack("<IBI", 0, 1, 0))
 
+    def command(self, command: bytes) -> bytes:
+        """A command, to be said now; nothing while there is no session."""
+        return pack(b"C" + struct.pack("<I", self._session) + command) if self._session else b""
+
     def _ack(self) -> bytes:
         return pack(b"A" + struct.pack("<II", self._session, self._next - 1))
 
@@ -90,6 +98,13 @@ class SerialConsumer:
         self._heard = now
         if kind == b"D":
             return self._data(rest, now)
+        if kind == b"Y":
+            self.replies.append(rest)
+        if kind == b"S":
+            number, place, total = struct.unpack_from("<IBB", rest)
+            self._again = [*(self._again if place else []), rest[6:]]
+            if place == total - 1 and len(self._again) == total:
+                self.again.append((number, b"".join(self._again)))
         if kind == b"B":
             sent, receipt = struct.unpack("<II", rest)
             lost = self._nak(now) if sent >= self._next else b""

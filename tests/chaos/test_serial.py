@@ -4,20 +4,25 @@ The consumer is written from docs/serial-link.md and docs/integrator.md alone; i
 """
 
 import contextlib
+import json
 import os
 import random
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controller import feed
+from tests.casino import OURS, command
 from tests.chaos.night import Night, check
 from tests.consumer import Consumer
-from tests.live import FREE_RUNNING, LiveTable, wait_for
+from tests.live import DEADLINE_S, FREE_RUNNING, LiveTable, wait_for
 from tests.pages import ROOT
 from tests.serial_consumer import SerialConsumer
 from tests.serial_noise import Noise
@@ -32,10 +37,27 @@ class SerialCasino:
         self.consumer = SerialConsumer()
         self.restarts = 0
         self._line = line
+        self._commands: deque[bytes] = deque()
         self._restart = threading.Event()
 
     def restart(self) -> None:
         self._restart.set()
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """A signed command, said again until its reply is there."""
+        expires = feed.utc(time.time_ns() + 3_600 * 10**9)
+        data = command(method, params, expires=expires)
+        id_ = json.loads(data)["id"]
+        end = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end:
+            self._commands.append(data)
+            with contextlib.suppress(AssertionError):
+                wait_for(lambda: self._replies(id_), f"a reply to {method}", deadline_s=3)
+                break
+        return self._replies(id_)[0]
+
+    def _replies(self, id_: str) -> list[dict[str, Any]]:
+        return [told for told in map(json.loads, list(self.consumer.replies)) if told["id"] == id_]
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -74,6 +96,8 @@ class SerialCasino:
                         return
                 now = time.monotonic()
                 out += self.consumer.feed(data, now) + self.consumer.tick(now)
+                while self._commands:
+                    out += self.consumer.command(self._commands.popleft())
                 with contextlib.suppress(BlockingIOError):
                     out = out[os.write(fd, out) :]
                 if self._restart.is_set():
@@ -163,6 +187,42 @@ def test_a_shoe_over_a_bad_line_arrives_once_and_in_order(tmp_path: Path) -> Non
 @pytest.mark.timeout(3600)
 def test_a_thousand_rounds_over_a_bad_line_arrive_once_and_in_order(tmp_path: Path) -> None:
     assert _bad_night(tmp_path, kills=40, shoes=14, rate=2e-4) >= 1_000
+
+
+BY_SERVER = {"open_betting": "server", "confirm_result": "none", "betting_seconds": 1}
+
+
+@pytest.mark.timeout(120)
+def test_the_server_opens_the_betting_over_a_bad_line_and_gets_the_round(tmp_path: Path) -> None:
+    """Receipts in time (F2) and commands with an effect once, of every ten frames one is damaged."""
+    line = PtyLine(tmp_path, Noise(random.Random(8), 2e-4), Noise(random.Random(9), 2e-4))
+    line.plug("table", "casino")
+    keys = [{"keyid": OURS.keyid, "publickey": OURS.public}]
+    section = {"primary": "serial", "serial": {"port": line.table_port}, "command_keys": keys, "limits": "none"}
+    casino = SerialCasino(line)
+    with (
+        line.carrying(),
+        casino.running(),
+        LiveTable(tmp_path / "table", casino=section, procedure=BY_SERVER) as table,
+    ):
+        wait_for(lambda: table.status()["link"]["up"], "the link")
+        table.call("shoe.load", by=["D1", "J1"])
+        table.scan("AS", "2S")
+        wait_for(lambda: table.status()["phase"] == "ready", "the burn's end")
+        assert casino.ask("ping")["result"]["table"] == "BAC-07"
+        assert casino.ask("open_betting")["result"]["repeated"] in (False, True)
+        wait_for(lambda: "SAQUE CARTA" in str(table.status()["prompt"]), "the receipts of the betting's end")
+        table.scan("9H", "2D", "KS", "3C")
+        wait_for(lambda: table.status()["counted"] == 1, "the round's end")
+        generation = table.status()["generation"]
+        result = casino.ask("resend", {"generation": generation, "from": 1})["result"]
+        wait_for(lambda: table.status()["backlog"]["serial"] == 0, "every receipt")
+    line.close()
+    consumer = Consumer().take(casino.consumer.taken)
+    assert [data["outcome"] for data in consumer.data("round.completed")] == ["player"]
+    assert not consumer.data("round.cancelled")
+    assert result["from"] == 1 and casino.consumer.again
+    assert all(data == consumer.raw[number - 1] for number, data in casino.consumer.again)
 
 
 @pytest.mark.timeout(120)
