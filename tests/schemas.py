@@ -1,8 +1,7 @@
 """docs/schemas as a judge of bytes: what casino IT builds on, written apart from the code.
 
-`validate` for messages of the feed, `validate_state` and `validate_status` for the retained topics. Each gives the
-tree it read; ValueError where the bytes are not as every message's are, jsonschema.ValidationError where a schema
-says no.
+`validate` for messages of the feed, `validate_as` for what goes beside it. Each gives the tree it read; ValueError
+where the bytes are not as every message's are, jsonschema.ValidationError where a schema says no.
 """
 
 import json
@@ -47,15 +46,10 @@ def check(tree: dict[str, Any]) -> None:
     validator(name).validate(tree)
 
 
-def validate_state(data: bytes) -> dict[str, Any]:
+def validate_as(name: str, data: bytes) -> dict[str, Any]:
+    """What is no message of the feed, by its schema's name: state, status, receipt, command, reply."""
     tree = _tree(data)
-    validator("state.json").validate(tree)
-    return tree
-
-
-def validate_status(data: bytes) -> dict[str, Any]:
-    tree = _tree(data)
-    validator("status.json").validate(tree)
+    validator(f"{name}.json").validate(tree)
     return tree
 
 

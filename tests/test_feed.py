@@ -516,7 +516,7 @@ def test_a_feed_that_would_need_escapes_is_refused(change: dict[str, Any]) -> No
 
 
 def now(state: State, **feed: Any) -> dict[str, Any]:
-    return schemas.validate_state(state_message(state, replace(FEED, **feed), GENERATION, offset_ns=WALL - AT))
+    return schemas.validate_as("state", state_message(state, replace(FEED, **feed), GENERATION, offset_ns=WALL - AT))
 
 
 def test_the_state_of_a_closed_table() -> None:
@@ -545,7 +545,7 @@ def test_the_state_tells_only_the_faces_of_slots() -> None:
     shoe = Shoe(12, PROFILE, faces=ledger, fates="bsbp", unread=(4,), waiting=(4,))
     round_ = Round(37, (), last=False, next=Slot.B1, numbers=(2,), slots=(Slot.P1,), cards=(EIGHT,))
     data = state_message(PLAYING._replace(phase=Phase.DEALING, shoe=shoe, round=round_), FEED, GENERATION, offset_ns=0)
-    tree = schemas.validate_state(data)
+    tree = schemas.validate_as("state", data)
     assert tree["slots"] == {"P1": "8H"}
     for hidden in ("QS", "JC", "2D", ledger):
         assert hidden.encode() not in data
