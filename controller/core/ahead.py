@@ -60,6 +60,8 @@ def _read(ahead: Ahead, state: State, event: Reading) -> Heard:
     if state.phase in _SHOE_WORK:  # cards are put in and taken out: what lies there last is the next one
         in_shoe = state.procedure.position is Position.IN_SHOE
         return (Ahead(event, shoe), ()) if in_shoe or state.shoe else (NOTHING, (event,))
+    if not conditions.sees(state):  # no movement will come: people say what left (I41)
+        return NOTHING, (e.MovementUnclear(event.at, "scans"),)
     before = ahead.reading
     if ahead.doubtful:
         return ahead, ()
