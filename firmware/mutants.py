@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant("store.c", "(uint8_t)(SLOTS - 1u - store->slot)", "store->slot"),
     Mutant("store.c", "generation != 0 ? generation : 1u", "generation"),
     Mutant("store.c", "if (memcmp(back, &store->writing, sizeof *back) != 0)\n        return false;", ""),
-    Mutant("survivor.c", "power_came || (!first && !second)", "!first && !second"),
+    Mutant("survivor.c", "power_came || (!first && !second)", "(power_came && !first) || (!first && !second)"),
     Mutant("survivor.c", "copies[survivor->turn % COPIES]", "copies[0]"),
     # the head's half of the talk
     Mutant("head.c", "if (head->boot == 0 && asked->boots == head->boots)", "if (asked->boots == head->boots)"),

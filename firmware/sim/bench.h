@@ -21,7 +21,8 @@ struct bench_byte {
 };
 
 enum bench_pin { BENCH_LOW, BENCH_HIGH, BENCH_FLOAT };
-enum bench_cause { BENCH_POWER = 1, BENCH_EXTERNAL = 2, BENCH_BROWNOUT = 4 }; /* as MCUSR has them */
+/* As MCUSR has them. A dip is power that was away for so short a time that memory kept what it held. */
+enum bench_cause { BENCH_POWER = 1, BENCH_EXTERNAL = 2, BENCH_BROWNOUT = 4, BENCH_DIP = 5 };
 enum bench_way { BENCH_TO_HEAD, BENCH_FROM_HEAD };
 enum bench_fault { BENCH_FLIP, BENCH_DROP, BENCH_DOUBLE, BENCH_FRAMING };
 

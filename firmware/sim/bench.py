@@ -29,6 +29,7 @@ class Cause(IntEnum):
     POWER = 1
     EXTERNAL = 2
     BROWNOUT = 4
+    DIP = 5  # power was away for so short a time that memory kept what it held
 
 
 class Way(IntEnum):

@@ -128,7 +128,7 @@ static int word(const char *const words[], const char *asked) {
 static const char *const pins[] = {"low", "high", "float", NULL};
 static const char *const ways[] = {"to_head", "from_head", NULL};
 static const char *const faults[] = {"flip", "drop", "double", "framing", NULL};
-static const char *const causes[] = {"", "power", "external", "", "brownout", NULL};
+static const char *const causes[] = {"", "power", "external", "", "brownout", "dip", NULL};
 
 static void save(const struct sim *sim) {
     size_t size;

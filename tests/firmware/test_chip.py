@@ -83,6 +83,7 @@ RESETS = {  # cause; whether memory is kept
     "reset pin": (Reset.EXTERNAL, Cause.EXTERNAL, True),
     "brown-out": (Reset.BROWNOUT, Cause.BROWNOUT, True),
     "power": (Reset.POWER, Cause.POWER, False),
+    "a dip of the power": (Reset.DIP, Cause.POWER | Cause.BROWNOUT, False),
 }
 
 

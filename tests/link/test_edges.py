@@ -228,6 +228,8 @@ STORIES = {
     "cards out of an empty mouth": "200I 210O 260i 270o 400I 410O 460i 470o 600I 610O 660i 670o ="
     " card@270 card@470 card@670 fault:present:blind@670 =",
     "the last card is no such": "P: 200I 210O 240p 260i 270o = card@270 empty@240 =",
+    "nor are cards before which it empties": "P: 150p 200I 210O 260i 270o 300P 550p 600I 610O 660i 670o 700P 950p 1000I"
+    " 1010O 1060i 1070o = empty@150 card@270 full@300 empty@550 card@670 full@700 empty@950 card@1070 =",
     "the mouth sensor is well again": "200I 210O 260i 270o 400I 410O 460i 470o 600I 610O 660i 670o 800P 900I 910O 960i"
     " 970o = card@270 card@470 card@670 fault:present:blind@670 full@800 card@970 well:present@970 =",
     # what stood there when the table was switched on
