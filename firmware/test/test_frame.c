@@ -21,7 +21,7 @@ static void check_of_the_catalogue(void) { CHECK_EQUAL(crc16(CRC16_START, "12345
 
 static void there_and_back(void) {
     struct reader reader = {.joined = true};
-    for (unsigned round = 0; round < 20000; round++) {
+    for (unsigned long round = 0; round < MANY(20000ul); round++) {
         uint8_t body[HEAD_BODY_BYTES], frame[HEAD_FRAME_BYTES];
         const uint8_t size = (uint8_t)(1 + rand() % (int)HEAD_BODY_BYTES);
         uint8_t length;
@@ -54,7 +54,7 @@ static void what_is_none(void) {
 static void noise(void) {
     struct reader reader = {0};
     unsigned frames = 0;
-    for (unsigned count = 0; count < 2000000; count++)
+    for (unsigned long count = 0; count < MANY(2000000ul); count++)
         frames += frame_read(&reader, (uint8_t)(rand() % 8 == 0 ? 0 : rand())) == READ_FRAME;
     CHECK(frames < 40); /* one in 65536 passes the check */
 }
