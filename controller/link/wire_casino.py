@@ -95,7 +95,7 @@ class CasinoEnd:
         if part.number < self._next:
             if part.place == part.total - 1:
                 self.repeats += 1
-                self._ack_at, self._receipt_due = now, True
+                self._ack_at, self._receipt_due = now, bool(self._receipt)
             return None
         if part.number == self._next and part.place == 0:
             self._held = []  # sent again from its beginning

@@ -224,6 +224,10 @@ def test_a_gap_is_gone_back_to() -> None:
     assert said(end, 0) == []
     hear(end, "N9 A9")
     assert said(end, 0) == ["D9"], "what was taken back is not acknowledged before it is sent"
+    end = up(Outbox(9), receipt=4)
+    said(end, 0)
+    hear(end, "N3 N4")
+    assert said(end, 0) == [], "what is before the session's first message is not its matter"
 
 
 @pytest.mark.parametrize(
@@ -282,6 +286,36 @@ def test_without_a_receipt_all_is_sent_again() -> None:
     end.receipted(3, 32 * SECOND)
     hear(end, "A3", 90 * SECOND)
     assert said(end, 90 * SECOND) == ["B3/3"] and end.stalls == 1
+
+
+def test_what_is_sent_again_keeps_to_the_window_and_ends_with_the_receipt() -> None:
+    end = up(Outbox(60))
+    for number in (16, 32, 48, 60):
+        said(end, 0)
+        hear(end, f"A{number}")
+    hear(end, "A60", 29 * SECOND)
+    said(end, 30 * SECOND)
+    hear(end, "A60", 30 * SECOND)
+    assert said(end, 30 * SECOND) == span(17, 32), "its acknowledgement is of before"
+    end.receipted(50, 31 * SECOND)
+    assert said(end, 31 * SECOND) == ["B50/50", *span(51, 60)]
+
+
+def test_nothing_before_the_sessions_first_message_is_sent_again() -> None:
+    end = up(Outbox(9), receipt=4, wanted=7)
+    assert said(end, 0) == ["B6/4", *span(7, 9)]
+    hear(end, "A9", 29 * SECOND)
+    assert said(end, 30 * SECOND) == ["B9/4", *span(7, 9)]
+
+
+def test_a_gap_does_not_cut_off_what_a_command_asked_for() -> None:
+    end = up(Outbox(2, make=lambda _: b"x" * (PART_MAX * 2)))
+    assert said(end, 0) == ["B0/0", "D1.0", "D1.1", "D2.0", "D2.1"]
+    end.reply(b"{}", range(1, 2))
+    first = end.next(0)
+    assert first is not None
+    hear(end, "N2")
+    assert said(end, 0) == ["S1.1", "D2.0", "D2.1", "Y"]
 
 
 def test_a_message_in_parts_is_not_told_before_its_last() -> None:
@@ -344,6 +378,125 @@ def test_a_line_that_gives_back_what_is_sent_does_not_come_up() -> None:
     (body,) = frames.feed(beat)
     with pytest.raises(WireError, match="gives back what is sent"):
         end.hear(body, 0)
+
+
+# --- the casino's end, frame by frame -------------------------------------------------------------------------
+
+HELLO = bytes.fromhex(BODIES["hello"][2])  # with the receipt of message 1040
+
+# What comes and when, in tenths of a second: `D1041`, `D1041.0/2` (a part), `B1050/1040`, `S7`, `-` nothing. What is
+# taken, and what is said to it. Receipts are given at once; acknowledgements that are due by time are left out.
+HEARD: dict[str, list[tuple[str, str, str]]] = {
+    "in order": [("0 D1041", "1041", "A1041 R"), ("1 D1042", "1042", "A1042 R")],
+    "a repeat is acknowledged and receipted": [("0 D1041", "1041", "A1041 R"), ("1 D1041", "", "A1041 R")],
+    "a gap is asked for once": [("0 D1042", "", "N1041"), ("1 D1043", "", ""), ("2 D1041", "1041", "A1041 R")],
+    "what was on its way comes first": [("0 D1043", "", "N1041"), ("8 D1044", "", ""), ("17 D1045", "", "")],
+    "then it is asked for again": [("0 D1043", "", "N1041"), ("8 D1044", "", ""), ("18 D1045", "", "N1041")],
+    "a gap behind a gap is another": [
+        ("0 D1042", "", "N1041"),
+        ("1 D1041", "1041", "A1041 R"),
+        ("2 D1043", "", "N1042"),
+    ],
+    "the beat tells of the last one": [
+        ("0 B1040/1040", "", ""),
+        ("1 B1041/1040", "", "N1041"),
+        ("6 B1041/1040", "", ""),
+    ],
+    "and again after a second": [("1 B1041/1040", "", "N1041"), ("11 B1041/1040", "", "N1041")],
+    "the beat tells of a lost receipt": [
+        ("0 D1041", "1041", "A1041 R"),
+        ("1 B1041/1040", "", "R"),
+        ("2 B1041/1041", "", ""),
+    ],
+    "parts": [("0 D1041.0/2", "", ""), ("1 D1041.1/2", "1041", "A1041 R")],
+    "a part lost": [
+        ("0 D1041.0/3", "", ""),
+        ("1 D1041.2/3", "", "N1041"),
+        ("2 D1041.1/3", "", ""),
+        ("3 D1041.2/3", "", ""),
+    ],
+    "a message begun again": [("0 D1041.0/2", "", ""), ("1 D1041.0/2", "", ""), ("2 D1041.1/2", "1041", "A1041 R")],
+    "a repeat in parts is one": [("0 D1040.0/2", "", ""), ("1 D1040.1/2", "", "A1040")],
+    "asked for by a command": [
+        ("0 S7", "7!", ""),
+        ("1 D1041", "1041", "A1041 R"),
+        ("2 S9.0/2", "", ""),
+        ("3 S9.1/2", "9!", ""),
+    ],
+    "a part of it lost": [("0 S7.0/3", "", ""), ("1 S7.2/3", "", ""), ("2 S8.1/2", "", ""), ("3 S9", "9!", "")],
+}
+
+
+def frame_of(word: str) -> bytes:
+    if word[0] == "B":
+        sent, receipt = map(int, word[1:].split("/"))
+        return b"B" + S.to_bytes(4, "little") + wire.write_beat(Beat(sent, receipt))
+    number, _, rest = word[1:].partition(".")
+    place, total = map(int, rest.split("/")) if rest else (0, 1)
+    return word[0].encode() + S.to_bytes(4, "little") + int(number).to_bytes(4, "little") + bytes([place, total]) + b"x"
+
+
+def answers(end: CasinoEnd, now: int) -> str:
+    words, frames = [], Frames(CRC32, LIMIT)
+    while frame := end.next(now):
+        told = wire.unpack(*frames.feed(frame))
+        number = wire.read_number(told.payload) if told.kind in (Kind.ACK, Kind.NAK) else ""
+        words.append(f"{told.kind.value.decode()}{number}")
+    return " ".join(words)
+
+
+@pytest.mark.parametrize("story", HEARD.values(), ids=HEARD)
+def test_what_the_casinos_end_makes_of_what_comes(story: list[tuple[str, str, str]]) -> None:
+    end = CasinoEnd(lambda _: 0)
+    end.hear(HELLO, 0)
+    assert answers(end, 0) == "H A1040"
+    last = 1040
+    for step, taken, said_ in story:
+        at, word = step.split()
+        now = int(at) * SECOND // 10
+        arrived = end.hear(frame_of(word), now)
+        assert taken == (f"{arrived.number}{'!' * arrived.again}" if isinstance(arrived, Arrived) else "")
+        if isinstance(arrived, Arrived) and not arrived.again:
+            last = arrived.number
+            end.receipt(last, b"{}")
+        words = [each for each in answers(end, now).split() if each != f"A{last}" or each in said_.split()]
+        assert " ".join(words) == said_, step
+
+
+def test_the_casinos_end_acknowledges_each_half_second_and_asks_who_speaks_after_five() -> None:
+    end = CasinoEnd(lambda _: 0)
+    assert [answers(end, at * SECOND // 2) for at in range(4)] == ["H", "", "H", ""]
+    end.hear(HELLO, 2 * SECOND)
+    assert answers(end, 2 * SECOND) == "H A1040"
+    assert [answers(end, 2 * SECOND + at * SECOND // 4) for at in range(1, 5)] == ["", "A1040", "", "A1040"]
+    assert answers(end, 7 * SECOND) == "H" and end.name == ""
+    assert end.hear(frame_of("D1041"), 7 * SECOND) is None, "of no session"
+
+
+def test_a_receipt_outlives_the_session_and_not_the_generation() -> None:
+    end = CasinoEnd(lambda _: 1042)
+    end.hear(HELLO, 0)
+    end.receipt(1041, b"{}")
+    answers(end, 0)
+    other = HELLO[:1] + (S + 1).to_bytes(4, "little") + HELLO[5:]
+    end.hear(other, SECOND)
+    assert "R" not in answers(end, SECOND)
+    end.hear(frame_of("B1041/1040").replace(HELLO[1:5], other[1:5]), SECOND)
+    assert answers(end, SECOND) == "R"
+    end.hear(HELLO.replace(b"9be01a77", b"9be01a78"), 2 * SECOND)
+    end.hear(frame_of("B1041/1040"), 2 * SECOND)
+    assert "R" not in answers(end, 2 * SECOND)
+
+
+def test_a_table_of_another_version_is_told_which_one_is_spoken() -> None:
+    end = CasinoEnd(lambda _: 0)
+    answers(end, 0)
+    with pytest.raises(WireError, match="the table speaks version 2 of the serial link, this end 1"):
+        end.hear(HELLO[:5] + b"\x02" + HELLO[6:], SECOND // 10)
+    frame = end.next(SECOND // 10)
+    assert frame is not None
+    (body,) = Frames(CRC32, LIMIT).feed(frame)
+    assert wire.unpack(body) == wire.Told(Kind.HELLO, 0, wire.write_answer(wire.Answer(1, 0)))
 
 
 # --- both ends over a line ------------------------------------------------------------------------------------
