@@ -35,13 +35,18 @@ def unpack(frame: bytes) -> bytes | None:
 
 
 class SerialConsumer:
-    """`taken` is each message once, in order; what it holds outlives the program, as a database does."""
+    """`taken` is each message once, in order; what it holds outlives the program, as a database does.
+
+    Without `says_wanted` it lets the table begin behind the last receipt, and drops what it had: `repeats`. `ahead`
+    counts what was dropped because one before it was missing.
+    """
 
     def __init__(self) -> None:
         self.taken: list[bytes] = []
         self.replies: list[bytes] = []
         self.again: list[tuple[int, bytes]] = []  # what a command asked for
-        self.repeats = self.damaged = 0
+        self.repeats = self.ahead = self.damaged = 0
+        self.says_wanted = True
         self.restart()
 
     def restart(self) -> None:
@@ -115,11 +120,11 @@ class SerialConsumer:
         version, first, receipt = struct.unpack_from("<BII", rest)
         assert version == 1
         self._name, self._heard = rest[9:].decode("ascii"), now
-        wanted = len(self.taken) + 1 if self.taken else 0
+        wanted = len(self.taken) + 1 if self.taken and self.says_wanted else 0
         if session != self._session:
             self._session, self._parts, self._asked = session, [], -1e9
-            self._next = max(wanted or receipt + 1, first)
-            assert self._next == len(self.taken) + 1, "the table has receipts for what never came"
+            self._next = len(self.taken) + 1
+            assert max(wanted or receipt + 1, first) <= self._next, "the table has receipts for what never came"
         return pack(b"H" + struct.pack("<IBI", session, 1, wanted))
 
     def _nak(self, now: float) -> bytes:
@@ -137,6 +142,7 @@ class SerialConsumer:
             self._parts = []
         if number > self._next or place != len(self._parts):
             self._parts = []
+            self.ahead += number > self._next
             nak = self._nak(now)
             self._asked = now
             return nak

@@ -105,6 +105,7 @@ class SerialCasino:
                 if self._restart.is_set():
                     self._restart.clear()
                     self.restarts += 1
+                    self.consumer.says_wanted = not self.consumer.says_wanted
                     self.consumer.restart()
                     return
                 time.sleep(0.001)
@@ -178,9 +179,9 @@ def _bad_night(folder: Path, *, kills: int, shoes: int, rate: float) -> int:
     hits = sum(noise.hits for noise in night.line.noises.values())
     consumer = night.casino.consumer
     print(
-        f"{rounds} rounds in {len(consumer.taken)} messages, {consumer.repeats} duplicates dropped; {hits} hits of "
-        f"noise on {night.line.carried} bytes, {consumer.damaged} damaged frames, {night.unplugs} unplugs, "
-        f"{night.casino.restarts} restarts of the casino's program, {kills} kills of the table's"
+        f"{rounds} rounds in {len(consumer.taken)} messages, {consumer.repeats} duplicates dropped, {consumer.ahead} "
+        f"frames for a gap; {hits} hits of noise on {night.line.carried} bytes, {consumer.damaged} damaged frames, "
+        f"{night.unplugs} unplugs, {night.casino.restarts} restarts of the casino, {kills} kills of the table"
     )
     assert hits and consumer.damaged and night.unplugs
     return rounds
