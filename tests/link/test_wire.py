@@ -725,7 +725,7 @@ def soil(seed: int, casino: Casino | Stranger, messages: int) -> tuple[Line, int
 @pytest.mark.parametrize("casino", [Casino, Stranger])
 @given(seed=st.integers(0, 2**32))
 def test_every_message_once_and_in_order_on_any_line(casino: type[Casino | Stranger], seed: int) -> None:
-    soil(seed, casino(), 20)
+    soil(seed, casino(), 12)
 
 
 def test_the_noise_is_no_fake() -> None:
