@@ -13,7 +13,7 @@ from .feed import message_hash
 from .link.frame import CRC32, Frames
 from .link.wire import LIMIT, SECOND, WireError
 from .link.wire_casino import Arrived, CasinoEnd
-from .tty import TROUBLE, Tty, advise
+from .tty import LOST, TROUBLE, Tty, advise
 
 RETRY_S = 1.0
 PIECE_S = 0.5  # waiting is never longer in one piece
@@ -48,7 +48,7 @@ class Listener:
             else:
                 try:
                     yield from self._listen(tty)
-                except TROUBLE as error:
+                except LOST as error:
                     self._lost(error)
                 finally:
                     tty.close()

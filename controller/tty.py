@@ -13,9 +13,10 @@ import serial
 CHUNK = 4096  # bytes: what the kernel holds for a tty
 PTY_MAJORS = range(136, 144)  # Unix98 pseudo-terminals (Linux, Documentation/admin-guide/devices.txt)
 
-# How a port says no: OSError (serial.SerialException is one); termios.error, which is none (bug reports 22, 23);
-# ValueError for a baud rate that it has not.
-TROUBLE = (OSError, termios.error, ValueError)
+# How an open port is lost: OSError (serial.SerialException is one); termios.error, which is none (bug reports 22, 23).
+LOST = (OSError, termios.error)
+# How a port says no: ValueError, too, for a baud rate that it has not.
+TROUBLE = (*LOST, ValueError)
 
 
 def advise(error: Exception, *, check: str, key: str) -> str:
@@ -34,7 +35,7 @@ def advise(error: Exception, *, check: str, key: str) -> str:
 
 
 class Tty:
-    """`port`, open at `baud`. Each method but `close` raises any of TROUBLE when it is lost."""
+    """`port`, open at `baud`: any of TROUBLE. Each method but `close` raises any of LOST when it is lost."""
 
     def __init__(self, port: str, baud: int) -> None:
         # With an inter-byte timeout of 0 pyserial sets VMIN to 1: no byte is EAGAIN, and b"" is a lost device only.

@@ -18,11 +18,11 @@ from controller.link.wire import LIMIT, MESSAGE_MAX, SECOND, SESSIONS, Kind, Wir
 from controller.link.wire_table import TableEnd
 from controller.ports import Answer, Ask, Outbox, Submit
 from controller.reporting import Report, receipted
-from controller.tty import TROUBLE, Tty, advise
+from controller.tty import LOST, TROUBLE, Tty, advise
 
 CHECK = "the cable to the casino server"
 COMMANDS_MAX = 16  # without their answer: bounds what commands may cost at once
-NOISE_LOG_S = 10.0  # the noise of so long is one line in the log
+NOISE_LOG_S = 10.0  # the noise of so long is one line in the log, and so is what makes no sense
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class _Line:
         self._stalls = 0  # of this session, as far as they are told
         self._asked = 0  # commands without their answer
         self._timer: asyncio.TimerHandle | None = None
-        self._noise, self._noise_at = 0, -NOISE_LOG_S
+        self._noise, self._noise_at, self._strange_at = 0, -NOISE_LOG_S, -NOISE_LOG_S
         self._end = self._begin()
 
     async def run(self) -> Exception:
@@ -174,7 +174,7 @@ class _Line:
             return
         try:
             step()
-        except TROUBLE as error:
+        except LOST as error:
             self._lost.set_result(error)
         except Exception as error:  # noqa: BLE001 - hides nothing: `run` raises it
             self._lost.set_exception(error)
@@ -187,7 +187,7 @@ class _Line:
                 told = self._end.hear(body, time.monotonic_ns())
             except WireError as error:
                 self._owner.strange += 1
-                log.warning("%s: %s", self._owner.port, error)
+                self._tell_strange(error)
                 continue
             if told is not None and told.kind is Kind.RECEIPT:
                 self._receipt(told.payload)
@@ -233,6 +233,12 @@ class _Line:
             count = self._errors() - self._noise
             log.warning("%s: %d frames are damaged: check the cable and casino.serial.baud", self._owner.port, count)
             self._noise, self._noise_at = self._errors(), now
+
+    def _tell_strange(self, error: WireError) -> None:
+        now = time.monotonic()
+        if now - self._strange_at >= NOISE_LOG_S:
+            log.warning("%s: %s", self._owner.port, error)
+            self._strange_at = now
 
     # --- the session --------------------------------------------------------------------------------------
 

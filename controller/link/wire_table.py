@@ -66,6 +66,8 @@ class TableEnd:
     def hear(self, body: bytes, now: int) -> Told | None:
         """Takes a frame's body; gives back what is for others, RECEIPT and COMMAND. WireError: it makes no sense."""
         told = wire.unpack(body)
+        if self.ended:
+            return None
         if told.session == NO_SESSION and told.kind is Kind.HELLO:
             self._asked(wire.read_answer(told.payload))
             return None

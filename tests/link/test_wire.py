@@ -266,6 +266,8 @@ def test_silence_ends_it() -> None:
     assert said(end, 5 * SECOND) == [] and end.ended.startswith("the casino server says nothing any more")
     end = begun(Outbox(0))
     assert said(end, 5 * SECOND) == [] and end.ended.startswith("no casino server answers")
+    hear(end, "H R", 5 * SECOND)
+    assert not end.up and said(end, 6 * SECOND) == [], "an answer that comes too late is to nobody"
 
 
 def test_another_sessions_frames_are_no_sign_of_life() -> None:
