@@ -108,8 +108,9 @@ class Keys:
         self.resync(down)
 
     def _lose(self, at: int, typed: list[Typed]) -> None:
+        """Ends the line, so that it is told though its Enter may be among the lost, and begins one without its head."""
         if not self.lost:
-            typed.append(Typed(at, LOST))
+            typed.append(Typed(at, LOST + END + LOST))
         self.lost = True
         self._frame.clear()
 

@@ -532,8 +532,25 @@ def test_bug_34_after_dropped_events_the_line_is_noise_and_the_keys_are_asked_fo
             await until(lambda: keyboard.asked == asked + 1)
             await keyboard.send(report(KEY["H"]) + report(-KEY["H"]) + report(-SHIFT) + typed(""))
             await keyboard.type("8H")
-            await until(lambda: len(table.events) == 2)
-            assert table.said == ["unread:8\\x18H", "8H"]
+            await until(lambda: len(table.events) == 3)
+            assert table.said == ["unread:8\\x18", "unread:\\x18H", "8H"]
+        keyboard.close()
+
+    run(scenario)
+
+
+def test_dropped_events_are_told_though_nothing_comes_after_them(machine: Machine, tmp_path: Path) -> None:
+    """Whole codes and their Enters may be among them, and a line without end would only be noise in the log."""
+
+    async def scenario() -> None:
+        keyboard = plug(machine, tmp_path / "event5")
+        async with reading(make(machine, tmp_path / "event5", idle_ms=100)) as table:
+            await table.scanner.opened.wait()
+            await keyboard.send(dropped())
+            await until(lambda: table.said == ["unread:\\x18"])
+            await until(lambda: table.scanner.lines.halves)
+            await keyboard.type("8H")
+            await until(lambda: table.said == ["unread:\\x18", "8H"])
         keyboard.close()
 
     run(scenario)
@@ -639,7 +656,7 @@ def test_the_locks_are_ours_and_the_scanner_sees_them(machine: Machine, tmp_path
             await lamps([(1, 0), (0, 0)])
             await keyboard.send(dropped())
             await lamps([(1, 0), (0, 1)])
-            assert table.said == ["8H", "unknown:2"]
+            assert table.said == ["8H", "unknown:2", "unread:\\x18"]
         keyboard.close()
 
     run(scenario)
