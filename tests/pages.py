@@ -56,14 +56,14 @@ class Page:
 
     def sections(self, level: int) -> dict[str, "Page"]:
         """The parts under the headings of this level, by title; a part ends with the next of its level or above."""
-        parts: dict[str, Page] = {}
-        for number, title in [
-            (match.end(), match[2]) for match in _HEADING.finditer(self.text) if len(match[1]) == level
-        ]:
-            rest = self.text[number:]
-            end = next((match.start() for match in _HEADING.finditer(rest) if len(match[1]) <= level), len(rest))
-            parts[title] = Page(self.path, rest[:end])
-        return parts
+        blank = _FENCE.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), self.text)  # a program's # is no heading
+        headings = [match for match in _HEADING.finditer(blank) if len(match[1]) <= level]
+        ends = [*(match.start() for match in headings[1:]), len(self.text)]
+        return {
+            match[2]: Page(self.path, self.text[match.end() : end])
+            for match, end in zip(headings, ends, strict=True)
+            if len(match[1]) == level
+        }
 
     def rows(self) -> Iterator[list[str]]:
         """The cells of each row of its tables, heads and rules left out."""

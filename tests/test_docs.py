@@ -5,6 +5,8 @@ What is between backquotes is taken at its word. What `tablectl` prints is playe
 
 import ast
 import asyncio
+import json
+import os
 import re
 import subprocess
 import sys
@@ -413,6 +415,9 @@ def test_the_integrators_example_is_a_message() -> None:
     schemas.validate(example.strip().encode())
 
 
+VERIFY = INTEGRATOR.sections(2)["Verify"]
+
+
 async def _feed() -> tuple[str, list[bytes]]:
     """A table's public key and its first messages."""
     async with Rig() as rig:
@@ -441,7 +446,7 @@ FEEDS: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
 def test_the_integrators_program_verifies_a_feed(
     change: Callable[[list[bytes]], list[bytes]], said: str, tmp_path: Path
 ) -> None:
-    (program,) = [block.text for block in INTEGRATOR.blocks if block.language == "python"]
+    (program,) = [block.text for block in VERIFY.blocks if block.language == "python"]
     (tmp_path / "verify.py").write_text(program, encoding="utf-8")
     public_key, messages = asyncio.run(_feed())
     feed = b"".join(line + b"\n" for line in change(messages))
@@ -453,11 +458,26 @@ def test_the_integrators_program_verifies_a_feed(
 
 
 def test_the_integrators_program_knows_whose_key_it_is(tmp_path: Path) -> None:
-    (program,) = [block.text for block in INTEGRATOR.blocks if block.language == "python"]
+    (program,) = [block.text for block in VERIFY.blocks if block.language == "python"]
     (_, messages), (stranger, _) = asyncio.run(_feed()), asyncio.run(_feed())
     command = [sys.executable, "-c", program, stranger]
     ran = subprocess.run(command, input=messages[0] + b"\n", capture_output=True, timeout=60, check=False)
     assert b"InvalidSignature" in ran.stderr
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_the_integrators_recipe_verifies_a_message_with_openssl(spoiled: bool, tmp_path: Path) -> None:
+    (recipe,) = [block.text for block in VERIFY.blocks if block.language == "sh"]
+    public_key, messages = asyncio.run(_feed())
+    message = messages[7].replace(b'"live"', b'"demo"') if spoiled else messages[7]
+    (tmp_path / "message.json").write_bytes(message)
+    environ = os.environ | {"KEY": public_key}
+    ran = subprocess.run(
+        ["sh", "-c", recipe], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ("Signature Verified Successfully" in ran.stdout) != spoiled, ran
+    digest = json.loads(messages[8])["prevhash"]
+    assert (digest in ran.stdout) != spoiled
 
 
 # --- the picture ----------------------------------------------------------------------------------------------
