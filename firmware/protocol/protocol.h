@@ -20,9 +20,9 @@
 #define HEAD_RESEND_MS 100u
 /* HELLO again, while the boot has no name */
 #define HEAD_HELLO_MS 200u
-/* HEARTBEAT */
-#define HEAD_BEAT_MS 500u
-/* so long without a frame, the head is lost: three heartbeats and a resend */
+/* HEARTBEAT; with one byte in a hundred broken, three in a row are lost every other minute */
+#define HEAD_BEAT_MS 200u
+/* so long without a frame, the head is lost: eight heartbeats */
 #define HEAD_SILENCE_MS 1600u
 /* a question without an answer is asked again; an EEPROM record takes 90 ms */
 #define HEAD_ANSWER_MS 400u

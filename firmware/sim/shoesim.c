@@ -3,7 +3,8 @@
  *   shoesim ELF --pty LINK --control SOCKET [--eeprom FILE] [--speed N] [--dtr-reset]
  *
  * LINK becomes a symbolic link to the terminal. A command is a line, and so is its answer: `ok`, what was asked, or
- * `error` and why. `+US` before one lets it happen so many microseconds of the chip from now. */
+ * `error` and why. `+US` before one lets it happen so many microseconds of the chip from now, `@US` at that time of the
+ * chip. What is sent in one piece is taken in one piece: no time passes between. */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <errno.h>
@@ -25,7 +26,7 @@
 #define SLICE_US 1000u       /* how far the chip may run ahead of what comes from outside */
 #define BEHIND_US 250000u    /* a machine that was away for longer goes on from here: the chip saw no time pass */
 #define START_UP_US 65000u   /* the fuses' start-up time */
-#define LINE_MOST 256u
+#define SAID_MOST 16384u
 #define BYTES_MOST 512u
 
 struct sim {
@@ -36,7 +37,7 @@ struct sim {
     int terminal; /* -1: unplugged */
     bool open;    /* somebody has the terminal open */
     int listener, client;
-    char line[LINE_MOST];
+    char line[SAID_MOST];
     size_t length;
 };
 
@@ -197,23 +198,27 @@ static bool plugs(struct sim *sim, const char *verb) {
 static void obey(struct sim *sim, const char *line) {
     const struct bench *bench = sim->bench;
     char verb[16] = "", first[16] = "", second[16] = "";
-    unsigned long ramp = 0, after = 0;
-    if (line[0] == '+') {
-        after = strtoul(line + 1, (char **)&line, 10);
-        while (*line == ' ')
-            line++;
+    unsigned long ramp = 0;
+    const uint64_t now = bench_now(bench);
+    uint64_t at = now;
+    if (line[0] == '+' || line[0] == '@') {
+        at = (line[0] == '+' ? now : 0) + strtoull(line + 1, (char **)&line, 10) * CYCLES_PER_US;
+        line += strspn(line, " ");
+    }
+    if (at < now) {
+        dprintf(sim->client, "error: that time is over: %s\n", line);
+        return;
     }
     sscanf(line, "%15s %15s %15s %lu", verb, first, second, &ramp);
     if (strcmp(verb, "stats") == 0)
         dprintf(sim->client, "now_us=%llu slept_us=%llu resets=%u overruns=%u stack=%u open=%d emitters=%d\n",
-                (unsigned long long)(bench_now(bench) / CYCLES_PER_US),
+                (unsigned long long)(now / CYCLES_PER_US),
                 (unsigned long long)(bench_slept(bench) / CYCLES_PER_US), bench_resets(bench), bench_overruns(bench),
                 bench_stack(bench), sim->open, bench_emitters(bench));
     else if (strcmp(verb, "fault") == 0 && word(ways, first) >= 0 && word(faults, second) >= 0) {
         bench_fault(sim->bench, (enum bench_way)word(ways, first), (enum bench_fault)word(faults, second));
         dprintf(sim->client, "ok\n");
-    } else if (wire(sim->bench, bench_now(bench) + after * CYCLES_PER_US, verb, first, second, ramp) ||
-               plugs(sim, verb))
+    } else if (wire(sim->bench, at, verb, first, second, ramp) || plugs(sim, verb))
         dprintf(sim->client, "ok\n");
     else
         dprintf(sim->client, "error: no such command: %s\n", line);
@@ -227,8 +232,8 @@ static void listen_to_commands(struct sim *sim) {
         sim->length = 0;
         return;
     }
-    got = recv(sim->client, sim->line + sim->length, LINE_MOST - 1 - sim->length, 0);
-    if (got == 0 || (got < 0 && errno != EAGAIN) || sim->length == LINE_MOST - 1) {
+    got = recv(sim->client, sim->line + sim->length, SAID_MOST - 1 - sim->length, 0);
+    if (got == 0 || (got < 0 && errno != EAGAIN) || sim->length == SAID_MOST - 1) {
         close(sim->client);
         sim->client = -1;
         return;

@@ -165,8 +165,8 @@ bool head_emitters(const struct head *head) { return head->test_ticks == 0 || he
 static void timers(struct head *head) {
     if (head->boot == 0 && head->now - head->hello_at >= HELLO_EACH)
         head->owed |= OWED_HELLO;
-    if (head->now - head->beat_at >= BEAT_EACH) {
-        head->beat_at += BEAT_EACH;
+    if (head->boot != 0 && head->now - head->beat_at >= BEAT_EACH) {
+        head->beat_at = head->now;
         head->owed |= OWED_BEAT;
     }
     if (head->sent > 0 && head->now - head->sent_at >= RESEND)

@@ -41,7 +41,7 @@ static void judge(void) {
         hal_emitters(head_emitters(&head));
         if (head.now % SAVE_TICKS == 0)
             survive();
-        if (head.now % SUPPLY_TICKS == 0)
+        if (head.now % SUPPLY_TICKS == 1)
             hal_measure_supply();
         hal_feed();
     }

@@ -13,6 +13,7 @@ from firmware.sim.bench import build
 from tests.firmware.chip import CHANNELS, MV, RAMP_US, elf
 from tests.passages import Level
 
+AHEAD_US = 50_000  # the chip goes on while we speak
 START_SECONDS = 20.0  # generous: the machine may be busy
 
 
@@ -26,8 +27,7 @@ class ShoeSim:
         arguments = [str(elf()), "--pty", str(self.port), "--control", str(self._socket), *options]
         self.process = subprocess.Popen([str(program), *arguments], stdout=subprocess.DEVNULL)
         self._connection = self._connected()
-        for line in (Line.INNER, Line.OUTER, Line.CUT, Line.PRESENT):
-            self.change(0, line, on=line is Line.PRESENT)
+        self._said([wire(line, on=line is Line.PRESENT) for line in Line])
 
     def _connected(self) -> socket.socket:
         end = time.monotonic() + START_SECONDS
@@ -54,30 +54,36 @@ class ShoeSim:
         self.process.terminate()
         self.process.wait(START_SECONDS)
 
-    def command(self, *words: object, after_us: float = 0) -> str:
+    def command(self, *words: object) -> str:
         """Says a line and returns its answer; ValueError where it is an error."""
-        said = " ".join(str(word) for word in words)
-        self._connection.sendall(f"+{max(0, round(after_us))} {said}\n".encode())
-        answer = b""
-        while not answer.endswith(b"\n"):
-            answer += self._connection.recv(4096)
-        if answer.startswith(b"error"):
-            raise ValueError(answer.decode())
-        return answer.decode().strip()
+        return self._said([" ".join(str(word) for word in words)])[0]
+
+    def _said(self, lines: list[str]) -> list[str]:
+        """The answers to lines that are taken in one piece."""
+        self._connection.sendall("".join(line + "\n" for line in lines).encode())
+        answers = b""
+        while answers.count(b"\n") < len(lines):
+            answers += self._connection.recv(4096)
+        wrong = [answer for answer in answers.decode().splitlines() if answer.startswith("error")]
+        if wrong:
+            raise ValueError(wrong[0])
+        return answers.decode().splitlines()
 
     def stats(self) -> dict[str, int]:
         words = (word.split("=") for word in self.command("stats").split())
         return {name: int(value) for name, value in words}
 
-    def change(self, after_us: float, line: Line, *, on: bool, ramp: float = 0) -> None:
-        if line is Line.LID:
-            self.command("lid", "high" if on else "low", after_us=after_us)
-        else:
-            self.command("level", CHANNELS.index(line), MV[line][on], round(ramp), after_us=after_us)
+    def change(self, line: Line, *, on: bool) -> None:
+        self.command(wire(line, on=on))
 
-    def play(self, levels: Iterable[Level], after_us: float = 20_000) -> None:
-        """Puts the changes in line, from then on; each command is taken a little later than the one before it."""
-        begin = self.stats()["now_us"] + after_us
-        for at, line, level in levels:
-            now = self.stats()["now_us"]
-            self.change(begin + at / 1_000 - RAMP_US / 2 - now, line, on=level, ramp=RAMP_US)
+    def play(self, levels: Iterable[Level]) -> None:
+        """The changes, from a little later on."""
+        begin = self.stats()["now_us"] + AHEAD_US
+        self._said([f"@{round(begin + at / 1_000)} {wire(line, on=level, ramp=RAMP_US)}" for at, line, level in levels])
+
+
+def wire(line: Line, *, on: bool, ramp: int = 0) -> str:
+    """The command that makes the line so."""
+    if line is Line.LID:
+        return f"lid {'high' if on else 'low'}"
+    return f"level {CHANNELS.index(line)} {MV[line][on]} {ramp}"

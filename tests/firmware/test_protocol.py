@@ -39,7 +39,7 @@ def test_the_numbers_fit_each_other() -> None:
     event = next(message for message in DEFINITION["message"] if message["name"] == "EVENT")
     queue_us = LIMITS["queue_events"] * (generate.body_bytes(event) + 4) * byte_us
     assert queue_us * 2 < LIMITS["resend_ms"] * 1000
-    assert LIMITS["silence_ms"] > 3 * LIMITS["beat_ms"]
+    assert LIMITS["silence_ms"] >= 8 * LIMITS["beat_ms"]  # each may be broken on the line
 
 
 @pytest.mark.parametrize(("name", "value"), DEFINITION["thresholds"].items())
