@@ -25,7 +25,7 @@ def ask(command: bytes, kept: bool) -> "asyncio.Future[Answer]":
 
 
 class Ear(threading.Thread):
-    """Takes `count` messages and, as who keeps them, asks for the next one only when each is kept."""
+    """Takes `count` messages, each when the one before is kept, and hangs up with the last."""
 
     def __init__(self, port: str, count: int, has: int = 0, generation: str = "") -> None:
         super().__init__(daemon=True)
@@ -36,9 +36,9 @@ class Ear(threading.Thread):
 
     def run(self) -> None:
         for message in self._listener.messages():
+            self.taken.append(message)
             if len(self.taken) == self._count:
                 return
-            self.taken.append(message)
 
 
 def play(folder: Path, story: Callable[[PtyLine, FakeOutbox], Coroutine[Any, Any, None]], rate: float = 0.0) -> None:
@@ -66,13 +66,13 @@ def test_each_message_once_and_its_receipt_when_the_next_is_asked_for(tmp_path: 
     async def story(line: PtyLine, outbox: FakeOutbox) -> None:
         line.plug("table", "casino")
         outbox.add(60)
-        ear = Ear(line.casino_port, 59)
+        ear = Ear(line.casino_port, 60)
         ear.start()
-        await until(lambda: not ear.is_alive(), "the one that is taken and not kept")
+        await until(lambda: not ear.is_alive(), "the last one, which is taken and not kept")
         if not rate:
             await until(lambda: outbox.cursor("serial") == 59, "the receipts of what was kept")
         assert outbox.cursor("serial") <= 59
-        assert ear.taken == [message.data for message in outbox.messages[:59]]
+        assert ear.taken == [message.data for message in outbox.messages]
 
     play(tmp_path, story, rate)
 
