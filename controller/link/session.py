@@ -170,6 +170,7 @@ class Session:
         self._heard = 0  # when a good message came, or the port was opened
         self._asked_hello = 0
         self._unheard: int | None = None  # since when the head repeats what is acknowledged, or has no name
+        self._first = 0  # the event that the last heartbeat called the first to wait
         self._strange = 0
         self._question: _Asked | None = None
         self._out = bytearray()
@@ -360,12 +361,13 @@ class Session:
             self._last = last._replace(uptime_ms=beat.uptime_ms, at=began)
         self.beat, self._seen = beat, beat.seen
         self._catch_up(beat.next, at)
+        if beat.next > self._acked or beat.next != self._first:
+            self._unheard = None
+        self._first = beat.next
         if beat.next <= self._acked:
             self._unheard = self._unheard or at
             if at >= self._unheard + SILENCE_NS:
                 self._fail(at, Trouble.DEAF)
-        else:
-            self._unheard = None
         if beat.waiting == 0 and beat.next == self._expected:
             self._compare(beat, at)
 

@@ -352,6 +352,26 @@ TALKS = {
      1700 < Ack boot=7 seq=1
      1700 = down deaf
     """,
+    "a head that is slow to hear, and does": NAMED
+    + """
+       30 > Event seq=1
+       30 = CardOut 1
+       31 > Event seq=2
+       31 = CardOut 2
+       32 durable 7 1
+       32 < Ack boot=7 seq=1
+       33 durable 7 2
+       33 < Ack boot=7 seq=2
+      100 > Heartbeat next=1 waiting=2 uptime_ms=280
+      100 < Ack boot=7 seq=2
+     1000 > Heartbeat next=2 waiting=1 uptime_ms=1180
+     1000 < Ack boot=7 seq=2
+     1900 > Heartbeat next=2 waiting=1 uptime_ms=2080
+     1900 < Ack boot=7 seq=2
+     2700 > Heartbeat next=2 waiting=1 uptime_ms=2880
+     2700 < Ack boot=7 seq=2
+     2700 = down deaf
+    """,
     "another protocol, whose HELLO may be of any length": """
         0 open
         0 < AskHello
