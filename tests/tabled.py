@@ -27,7 +27,7 @@ def bytecode() -> "tempfile.TemporaryDirectory[str]":
 class Tabled(LiveTable):
     """`sections` replace those of table.yaml; `through` is a command that runs it.
 
-    `words` is what systemd hears, in order.
+    `module` is the daemon, or one like it. `words` is what systemd hears, in order.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class Tabled(LiveTable):
         *,
         env: dict[str, str] | None = None,
         through: Sequence[str] = (),
+        module: str = "controller",
         procedure: dict[str, Any] | None = None,
         **sections: Any,  # noqa: ANN401 - sections of table.yaml
     ) -> None:
@@ -43,7 +44,7 @@ class Tabled(LiveTable):
         super().__init__(folder, casino=sections.pop("casino", casino), procedure=procedure)
         self.change(**sections)
         self.words: list[str] = []
-        self._command = [*through, sys.executable, "-m", "controller", "--config", str(self.config)]
+        self._command = [*through, sys.executable, "-m", module, "--config", str(self.config)]
         self._env = env or {}
         self._closed = False
 

@@ -51,8 +51,9 @@ class CasinoServer:
         return len(self.consumer.raw)
 
     @property
-    def is_here(self) -> bool:
-        return self._client is not None
+    def misses(self) -> bool:
+        """Whether something came behind a gap that is not filled yet."""
+        return bool(self._missed)
 
     # --- coming and going -------------------------------------------------------------------------------------
 

@@ -92,6 +92,7 @@ def _check(night: Storm, rounds: int) -> None:
         seen[data["shoe"]] += 1
     assert list(seen) == sorted(seen)
     assert seen.total() == rounds
+    assert consumer.repeats, "receipts were lost: what was sent again came twice"
     assert not consumer.data("round.voided")
     assert not consumer.data("round.cancelled")
     path = night.table.folder / "state" / journal_sqlite.DATABASE
