@@ -18,6 +18,8 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from tests import published
+
 HOST = "127.0.0.1"
 DEADLINE_S = 20.0  # generous: what is waited for is nearly always there in milliseconds
 
@@ -117,11 +119,20 @@ class Subscriber:
     """Keeps every message on `topics` (QoS 1) in `got`, from the moment it is made until closed; may publish too.
 
     It returns to a broker that comes back, as a client with a session of an hour: nothing acknowledged to a publisher
-    is lost to it while the broker lives.
+    is lost to it while the broker lives. When it is closed all that a table said is held against the schemas, unless
+    the test made it up (`made_up`).
     """
 
-    def __init__(self, port: int, *topics: str, name: str = "casino", user: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        *topics: str,
+        name: str = "casino",
+        user: tuple[str, str] | None = None,
+        made_up: bool = False,
+    ) -> None:
         self.got: list[Got] = []
+        self._made_up = made_up
         self._topics = topics
         self._ready = threading.Event()
         client = mqtt.Client(CallbackAPIVersion.VERSION2, name, protocol=mqtt.MQTTv5)
@@ -182,3 +193,5 @@ class Subscriber:
     def __exit__(self, *_: object) -> None:
         self.client.disconnect()
         self.client.loop_stop()
+        for got in () if self._made_up else self.got:
+            published.hold(got.topic, got.payload)

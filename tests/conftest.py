@@ -2,6 +2,8 @@
 
 Each run draws a seed of its own and says it first; `--hypothesis-seed` repeats a run, and the line that a failing
 property prints (`@reproduce_failure`) repeats that one example.
+
+Every message that a table makes in this process is held against its schema (`tests.published`).
 """
 
 import os
@@ -12,6 +14,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from controller import feed
+from tests import published
+
+# Before any test imports them: the bytes of the feed and of the retained state are made here and nowhere else.
+feed.seal = published.judged_seal(feed.seal)
+feed.state_message = published.judged_state(feed.state_message)
 
 # No deadline and no complaint of slowness: how long an example takes belongs to the machine.
 settings.register_profile(

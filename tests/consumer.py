@@ -49,7 +49,10 @@ class Consumer:
     def receipt(self) -> bytes:
         """The casino server's receipt for all of them, as it is published on `…/ack`."""
         newest, digest = self.messages[-1], sha256(self.raw[-1]).hexdigest()
-        return json.dumps({"generation": newest["generation"], "seqno": newest["seqno"], "hash": digest}).encode()
+        told = {"generation": newest["generation"], "seqno": newest["seqno"], "hash": digest}
+        receipt = json.dumps(told, separators=(",", ":")).encode()
+        schemas.validate_as("receipt", receipt)
+        return receipt
 
     def data(self, kind: str) -> list[dict[str, Any]]:
         """The data of every message of a type, `round.completed` for `baccarat.round.completed.v1`."""

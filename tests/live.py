@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from tests import published
+
 DEADLINE_S = 30.0  # generous: what is waited for is nearly always there in milliseconds
 
 FREE_RUNNING = {"open_betting": "none", "confirm_result": "none"}
@@ -37,7 +39,12 @@ class RefusedError(Exception):
 
 
 class LiveTable:
-    """`procedure` and `casino` are sections of table.yaml, `devices` more of them; `preload` is for LD_PRELOAD."""
+    """`procedure` and `casino` are sections of table.yaml, `devices` more of them; `preload` is for LD_PRELOAD.
+
+    At its end every message in its journals is held against its schema, unless the test `spoiled` them.
+    """
+
+    spoiled = False
 
     def __init__(
         self,
@@ -130,6 +137,8 @@ class LiveTable:
             self.kill()
         for fd in (self._master, self._slave):
             os.close(fd)
+        if not self.spoiled:
+            published.hold_journal(self.folder / "state")
 
     # --- the dealer and the technician --------------------------------------------------------------------
 

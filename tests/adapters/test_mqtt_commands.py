@@ -22,7 +22,7 @@ def check(folder: Path, story: Callable[[Table, Subscriber, FaultProxy], Awaitab
 
     async def whole() -> None:
         async with proxied(folder) as (broker, proxy):
-            with Subscriber(broker.port, f"{TABLE}/replies/#") as server:
+            with Subscriber(broker.port, f"{TABLE}/replies/#", made_up=True) as server:
                 async with Table(proxy.port, **how) as table:  # type: ignore[arg-type]
                     if "server_status" not in how:
                         await table.up()
@@ -153,7 +153,7 @@ def test_a_retained_command_is_told_to_be_one(tmp_path: Path) -> None:
 
 def test_a_command_retained_before_we_came_is_nobodys(tmp_path: Path) -> None:
     async def whole() -> None:
-        with Broker(tmp_path) as broker, Subscriber(broker.port) as server:
+        with Broker(tmp_path) as broker, Subscriber(broker.port, made_up=True) as server:
             server.publish(COMMANDS, b"pause", retain=True)
             async with Table(broker.port) as table:
                 await table.up()
@@ -180,7 +180,10 @@ def test_replies_and_the_feed_share_a_narrow_window(tmp_path: Path) -> None:
 
     async def whole() -> None:
         topics = f"{TABLE}/replies/#", f"{TABLE}/feed"
-        with Broker(tmp_path, "max_inflight_messages 3") as broker, Subscriber(broker.port, *topics) as server:
+        with (
+            Broker(tmp_path, "max_inflight_messages 3") as broker,
+            Subscriber(broker.port, *topics, made_up=True) as server,
+        ):
             async with Table(broker.port) as table:
                 await table.up()
                 for number in range(50):
@@ -211,7 +214,7 @@ SAYINGS = [
 @pytest.mark.parametrize(("said", "up"), SAYINGS)
 def test_the_link_is_what_the_server_says(tmp_path: Path, said: bytes, *, up: bool) -> None:
     async def whole() -> None:
-        with Broker(tmp_path) as broker, Subscriber(broker.port) as server:
+        with Broker(tmp_path) as broker, Subscriber(broker.port, made_up=True) as server:
             server.publish(STATUS, said, retain=bool(said))
             async with Table(broker.port, server_status=STATUS) as table:
                 if not said:

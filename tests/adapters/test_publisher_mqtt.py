@@ -247,7 +247,7 @@ def test_the_feed_outlives(outage: Callable[[Broker, FaultProxy, Table], Awaitab
 
 def test_a_subscriber_gets_the_bytes_their_type_and_their_content_type(tmp_path: Path) -> None:
     async def story() -> None:
-        with Broker(tmp_path) as broker, Subscriber(broker.port, f"{TABLE}/feed") as casino:
+        with Broker(tmp_path) as broker, Subscriber(broker.port, f"{TABLE}/feed", made_up=True) as casino:
             async with Table(broker.port) as table:
                 table.outbox.add(40)
                 await until(lambda: len(casino.got) == 40, "40 messages")
@@ -347,7 +347,7 @@ def test_no_packet_waits_for_another_to_share_its_segment(tmp_path: Path) -> Non
 
 def test_messages_pruned_before_the_first_start_are_skipped(tmp_path: Path) -> None:
     async def story() -> None:
-        with Broker(tmp_path) as broker, Subscriber(broker.port, f"{TABLE}/feed") as casino:
+        with Broker(tmp_path) as broker, Subscriber(broker.port, f"{TABLE}/feed", made_up=True) as casino:
             outbox = FakeOutbox()
             outbox.add(30)
             outbox.dropped = 10
@@ -511,7 +511,7 @@ def test_the_servers_receipt_moves_the_cursor_if_it_is_right(case: str, tmp_path
 
     async def story() -> None:
         async with proxied(tmp_path) as (broker, proxy), Table(proxy.port, receipt="server") as table:
-            with Subscriber(broker.port) as casino:
+            with Subscriber(broker.port, made_up=True) as casino:
                 table.outbox.add(20)
                 await published(proxy, "feed", 20)
                 assert table.cursor == 0, "a PUBACK is no receipt here"
@@ -540,7 +540,7 @@ def test_a_retained_receipt_is_none(tmp_path: Path) -> None:
         async with proxied(tmp_path) as (broker, proxy):
             outbox = FakeOutbox()
             outbox.add(3)
-            with Subscriber(broker.port) as casino:
+            with Subscriber(broker.port, made_up=True) as casino:
                 casino.publish(f"{TABLE}/ack", ack(outbox, 3), retain=True)
                 async with Table(proxy.port, outbox, receipt="server") as table:
                     await published(proxy, "feed", 3)
@@ -563,7 +563,7 @@ def test_without_receipts_the_feed_is_sent_again_from_the_receipt_on(tmp_path: P
             async with Table(proxy.port, receipt="server", limits=limits) as table:
                 table.outbox.add(20)
                 await until(lambda: len(proxy.sent("feed")) >= 40, "all of it twice")
-                with Subscriber(broker.port) as casino:
+                with Subscriber(broker.port, made_up=True) as casino:
                     casino.publish(f"{TABLE}/ack", ack(table.outbox, 12))
                     await until(lambda: table.cursor == 12, "the cursor")
                     before = len(proxy.sent("feed"))
@@ -600,7 +600,7 @@ def test_a_receipt_for_what_a_run_before_sent_saves_sending_it(way: str, tmp_pat
             proxy.rule = withhold
             async with Table(proxy.port, outbox, receipt="server") as table:
                 await until(lambda: len(kept) == 18, "a full window, state and status")
-                with Subscriber(broker.port) as casino:
+                with Subscriber(broker.port, made_up=True) as casino:
                     casino.publish(f"{TABLE}/ack", ack(outbox, 90))
                     await until(lambda: table.cursor == 90, "the cursor")
                 proxy.rule = lambda packet: packet.raw
@@ -617,7 +617,7 @@ def test_a_receipt_for_what_a_run_before_sent_saves_sending_it(way: str, tmp_pat
 
 def retained(broker: Broker, leaf: str) -> bytes | None:
     """What a late joiner sees on this topic; None where nothing is retained."""
-    with Subscriber(broker.port, f"{TABLE}/{leaf}", "late/end", name="late") as late:
+    with Subscriber(broker.port, f"{TABLE}/{leaf}", "late/end", name="late", made_up=True) as late:
         late.publish("late/end", b"")
         late.wait(lambda: late.on("end"), "what is retained comes before what is published after")
         found = [got.payload for got in late.on(leaf) if got.retain]
@@ -1021,7 +1021,7 @@ def test_packets_that_share_a_tls_record_are_all_read(tmp_path: Path) -> None:
                 table.outbox.add(6)
                 await until(lambda: len([p for p in proxy.log if p.kind is Kind.PUBACK]) >= 8, "all acknowledged")
                 proxy.rule = join
-                with Subscriber(broker.port) as casino:
+                with Subscriber(broker.port, made_up=True) as casino:
                     for seqno in range(1, 7):
                         casino.publish(f"{TABLE}/ack", ack(table.outbox, seqno))
                 await table.drained()

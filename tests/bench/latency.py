@@ -86,7 +86,7 @@ def floor_side(folder: Path, broker: Broker, preload: Path | None) -> Iterator[S
     environ = dict(os.environ) | ({"LD_PRELOAD": str(preload)} if preload else {})
     command = [sys.executable, str(HERE / "floor.py"), os.ttyname(slave), str(folder / "floor.db"), str(broker.port)]
     with (
-        Subscriber(broker.port, "floor/feed", name="floor-casino") as subscriber,
+        Subscriber(broker.port, "floor/feed", name="floor-casino", made_up=True) as subscriber,
         subprocess.Popen(command, env=environ, stdout=subprocess.PIPE) as floor,
     ):
         assert floor.stdout is not None

@@ -25,6 +25,7 @@ from controller.core.facts import Phase
 from controller.core.profile import Opens, Procedure
 from controller.panel import Words
 from controller.ports import Answer
+from tests import schemas
 from tests.casino import FAR, OURS, STRANGER, command, signed
 from tests.control.served import run
 from tests.table_rig import BY_DEALER, GENERATION, TWO, WALL_NS, Rig
@@ -80,9 +81,7 @@ class House:
 
 
 def reply(answer: Answer) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(answer.reply)
-    assert told["jsonrpc"] == "2.0"
-    return told
+    return schemas.validate_as("reply", answer.reply.removesuffix(b"\n"))
 
 
 def check(act: Act, procedure: Procedure = BY_DEALER) -> None:
