@@ -43,7 +43,7 @@ PAGES = [
     TECHNICIAN,
     INTEGRATOR,
     SERIAL,
-    *map(page, ("README.md", "CHANGELOG.md", "docs/schemas/README.md")),
+    *map(page, ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/schemas/README.md")),
     *DEVICES,
 ]
 
@@ -478,6 +478,22 @@ def test_the_integrators_recipe_verifies_a_message_with_openssl(spoiled: bool, t
     assert ("Signature Verified Successfully" in ran.stdout) != spoiled, ran
     digest = json.loads(messages[8])["prevhash"]
     assert (digest in ran.stdout) != spoiled
+
+
+# --- the map --------------------------------------------------------------------------------------------------
+
+
+def test_the_map_has_every_module_and_no_other() -> None:
+    rows = list(page("ARCHITECTURE.md").sections(2)["Map"].rows())
+    here = ROOT / "controller"
+    apart = ("__init__", "__main__", "sdnotify")  # they have nothing to find in them
+    for row in rows[:2]:
+        named = {word for span in spans_of(row[2]) for word in span.split()}
+        folder = here / spans_of(row[0])[0]
+        assert named == {path.stem for path in folder.glob("*.py")} - set(apart), folder.name
+    named = {span.rstrip("/") for row in rows for span in spans_of(row[0])}
+    folders = {path.name for path in here.iterdir() if (path / "__init__.py").exists()}
+    assert named == folders | {path.name for path in here.glob("*.py") if path.stem not in apart}
 
 
 # --- the picture ----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from controller import feed
+from tests import schemas
 from tests.broker import HOST
 from tests.casino import command
 from tests.consumer import Consumer
@@ -118,7 +119,7 @@ class CasinoServer:
     def _take(self, payload: bytes) -> None:
         told = json.loads(payload)
         if "jsonrpc" in told:
-            self._on_reply(told)
+            self._on_reply(schemas.validate_as("reply", payload.removesuffix(b"\n")))
         elif told["seqno"] <= self.taken + 1:
             self.consumer.take([payload])
         else:
