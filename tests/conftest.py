@@ -48,6 +48,11 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"hypothesis: profile {PROFILE}; --hypothesis-seed={config.option.hypothesis_seed} repeats this run"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    told = ", ".join(f"{count} {where}" for where, count in published.held.items())
+    terminalreporter.write_line(f"messages held against docs/schemas: {told or 'none'}")
+
+
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
     """A folder in memory, for whole shoes: each is a thousand commits, and what a power cut leaves is not looked at."""

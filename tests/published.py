@@ -6,6 +6,7 @@
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec
@@ -16,6 +17,8 @@ from controller.ports import Sealed
 from tests import schemas
 
 P = ParamSpec("P")
+
+held: Counter[str] = Counter()  # how many were looked at, by where they were said
 
 TOPIC = re.compile(r"[^/]+/[^/]+/(feed|state|status|replies)(/.+)?")
 
@@ -28,6 +31,7 @@ def judged_seal(seal: Callable[P, tuple[Sealed, Chain]]) -> Callable[P, tuple[Se
         row, chain = seal(*args, **kwargs)
         for message in row.messages:
             schemas.validate(message.data)
+        held["made"] += len(row.messages)
         return row, chain
 
     return judged
@@ -40,6 +44,7 @@ def judged_state(state_message: Callable[P, bytes]) -> Callable[P, bytes]:
     def judged(*args: P.args, **kwargs: P.kwargs) -> bytes:
         data = state_message(*args, **kwargs)
         schemas.validate_as("state", data)
+        held["states"] += 1
         return data
 
     return judged
@@ -54,13 +59,14 @@ def hold(topic: str, payload: bytes) -> None:
         schemas.validate(payload)
     else:
         schemas.validate_as({"replies": "reply"}.get(found[1], found[1]), payload.removesuffix(b"\n"))
+    held["on topics"] += 1
 
 
 def hold_journal(folder: Path) -> int:
     """Every message of the journals that a table has left in its folder; how many there were."""
-    count = 0
+    before = held["in journals"]
     for path in sorted(folder.glob("*.db")):
         for message in journal_sqlite.messages(path):
             schemas.validate(message.data)
-            count += 1
-    return count
+            held["in journals"] += 1
+    return held["in journals"] - before
