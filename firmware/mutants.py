@@ -89,7 +89,7 @@ MUTANTS = (
     # the head's half of the talk
     Mutant("head.c", "if (head->boot == 0 && asked->boots == head->boots)", "if (asked->boots == head->boots)"),
     Mutant("head.c", "if (head->boot == 0 || ack->boot != head->boot)", "if (head->boot == 0)"),
-    Mutant("head.c", "head->store.busy || moving(head)", "head->store.busy"),
+    Mutant("head.c", "head->store.busy || in_passage(head)", "head->store.busy"),
     Mutant("head.c", "head->sent > 0 && head->now - head->sent_at >= RESEND", "false"),
     Mutant("head.c", "head->boot != 0 && head->sent < head->ledger.count", "head->sent < head->ledger.count"),
     Mutant("head.c", ".last_ms = head->boot != 0 ? head->uptime_ms : head->last_ms,", ".last_ms = head->uptime_ms,"),

@@ -59,9 +59,9 @@ class FakeHead:
     faults: Seen = NOTHING
     deaf: bool = False
     moving: bool = False  # a passage is not over
-    levels: dict[str, int] = field(default_factory=lambda: {"inner": 80, "outer": 90, "cut": 600, "present": 700})
+    levels: dict[str, int] = field(default_factory=lambda: {"inner": 80, "outer": 90, "cut": 184, "present": 190})
     dead: Seen = NOTHING  # channels whose photodiode sees no difference
-    thresholds: tuple[int, ...] = (600, 400, 600, 400, 250, 350, 500, 300)
+    thresholds: tuple[int, ...] = (600, 400, 600, 400, 600, 400, 400, 600)
     generation: int = 0
     writes: int = 0
     made: list[tuple[int, Kind]] = field(default_factory=list)
@@ -194,6 +194,9 @@ class FakeHead:
                 self._send(Refused(messages.number(type(message)), Refusal.UNKNOWN))
 
     def _keep(self, wanted: tuple[int, ...]) -> None:
+        if self.moving:
+            self._send(Refused(messages.number(SetThresholds), Refusal.BUSY))
+            return
         if any(abs(on - off) < messages.SWING_MIN for on, off in zip(wanted[::2], wanted[1::2], strict=True)):
             self._send(Refused(messages.number(SetThresholds), Refusal.RANGE))
             return

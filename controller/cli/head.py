@@ -12,6 +12,7 @@ CALIBRATION = (  # the act, and what a person does before it
     ("empty", "Take every card out of the shoe, its mouth and its exit."),
     ("card", "Lay one card in the mouth and draw it on until it covers both exit beams. Take your hand away."),
     ("cut_card", "Lay the cut card there in its place. Take your hand away."),
+    ("keep", "Take the cut card away."),
 )
 
 
@@ -45,7 +46,6 @@ def calibrate(see: See, enter: Callable[[str], object]) -> Iterator[str]:
         _done(see, act)
         pins = see("")["pins"]
         yield ", ".join(f"{pin['name']} {pin['level']}" for pin in pins if "level" in pin)
-    _done(see, "keep")
     yield "the sensor head keeps its new thresholds"
 
 

@@ -30,6 +30,19 @@ void head_start(struct head *head, const struct survivor *before, uint8_t cause,
 
 static bool moving(const struct head *head) { return (sensors_seen(&head->sensors) & HEAD_SEEN_MOVING) != 0; }
 
+static uint8_t faults(const struct head *head) {
+    uint8_t bits = 0;
+    for (uint8_t part = 0; part < PARTS; part++)
+        if (head->ledger.troubles[part] != 0)
+            bits = (uint8_t)(bits | 1u << part);
+    return bits;
+}
+
+/* A beam that is stuck stands for no card: a head with wrong thresholds or a dead emitter must be mended all the same. */
+static bool in_passage(const struct head *head) {
+    return moving(head) && (faults(head) & (HEAD_SEEN_INNER | HEAD_SEEN_OUTER)) == 0;
+}
+
 static void refuse(struct head *head, uint8_t message, uint8_t why) {
     head->refused = message;
     head->refused_why = why;
@@ -57,7 +70,7 @@ static void set_thresholds(struct head *head, const head_set_thresholds_t *asked
     memcpy(thresholds, &asked->inner_on, sizeof thresholds);
     if (!record_sane(thresholds))
         refuse(head, HEAD_SET_THRESHOLDS, HEAD_REFUSAL_RANGE);
-    else if (head->store.busy || moving(head))
+    else if (head->store.busy || in_passage(head))
         refuse(head, HEAD_SET_THRESHOLDS, HEAD_REFUSAL_BUSY);
     else if (!store_set(&head->store, thresholds))
         head->owed |= OWED_THRESHOLDS;
@@ -66,7 +79,7 @@ static void set_thresholds(struct head *head, const head_set_thresholds_t *asked
 static void self_test(struct head *head) {
     if (head->test_ticks != 0)
         return;
-    if (moving(head)) {
+    if (in_passage(head)) {
         refuse(head, HEAD_SELF_TEST, HEAD_REFUSAL_BUSY);
         return;
     }
@@ -216,14 +229,6 @@ struct survivor head_survivor(const struct head *head) {
         .lost = lost_by_now(head),
         .counters = head->ledger.counters,
     };
-}
-
-static uint8_t faults(const struct head *head) {
-    uint8_t bits = 0;
-    for (uint8_t part = 0; part < PARTS; part++)
-        if (head->ledger.troubles[part] != 0)
-            bits = (uint8_t)(bits | 1u << part);
-    return bits;
 }
 
 static uint8_t hello(struct head *head, head_hello_t *body) {

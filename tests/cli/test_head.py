@@ -69,7 +69,7 @@ def test_what_the_head_sees(config: Path, bench: PtyHead) -> None:
     assert "firmware  1.2.3, build c0ffee01, protocol 1, start 1 by power" in lines
     assert "thresholds the firmware's own: calibrate it" in lines
     assert "          exit_inner     clear, reads 80, covered from 600, clear from 400" in lines
-    assert "          cut            no cut card, reads 600, cut card from 250, no cut card from 350" in lines
+    assert "          cut            no cut card, reads 184, cut card from 600, no cut card from 400" in lines
 
 
 def test_self_test(config: Path, bench: PtyHead) -> None:
@@ -117,10 +117,10 @@ def hand(bench: PtyHead, *readings: dict[str, int]) -> Hand:
 
 
 def test_calibration(config: Path, bench: PtyHead, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", hand(bench, EMPTY, CARD, CUT))
+    monkeypatch.setattr(sys, "stdin", hand(bench, EMPTY, CARD, CUT, EMPTY))
     ran = run("--config", config, "diag", "shoe", "--calibrate")
     assert (ran.code, ran.err) == (DONE, DIRECT)
-    assert "1 of 3: Take every card out of the shoe" in ran.out
+    assert "1 of 4: Take every card out of the shoe" in ran.out
     assert "exit_inner 700, exit_outer 200, cut 200, present 780\n" in ran.out
     assert "the sensor head keeps its new thresholds\n" in ran.out
     assert "cut card from 320, no cut card from 480" in ran.out
@@ -129,7 +129,7 @@ def test_calibration(config: Path, bench: PtyHead, monkeypatch: pytest.MonkeyPat
 
 
 def test_calibration_without_a_difference(config: Path, bench: PtyHead, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", hand(bench, EMPTY, CARD, CARD))
+    monkeypatch.setattr(sys, "stdin", hand(bench, EMPTY, CARD, CARD, EMPTY))
     ran = run("--config", config, "diag", "shoe", "--calibrate")
     assert ran.code == NO
     assert "cut reads 600 to 600 (card) and 600 to 600 (cut_card): clean and align that sensor" in ran.err

@@ -234,6 +234,19 @@ def test_an_eeprom_that_keeps_nothing_is_told() -> None:
         assert chip.ask(AskThresholds(), Thresholds).kept == 0
 
 
+def test_a_head_whose_beam_is_stuck_can_be_tested_and_calibrated() -> None:
+    """What covers it is no card: wrong thresholds, or a dead emitter. It would never be mended else."""
+    with Chip() as chip:
+        chip.run(50_000)
+        chip.change(0, Line.INNER, on=True)
+        chip.run(10_000)
+        assert chip.ask(SelfTest(), Refused, us=200_000) == Refused(0x87, Refusal.BUSY)
+        chip.run(31_000_000)
+        assert Seen.INNER in chip.last(Heartbeat).faults
+        assert chip.ask(WISHED, Thresholds, us=400_000)[2:] == WISHED
+        chip.ask(SelfTest(), messages.Tested, us=200_000)
+
+
 def test_thresholds_do_not_change_under_a_card() -> None:
     with Chip() as chip:
         chip.run(50_000)
