@@ -32,11 +32,15 @@ NAP_S = 1  # between its tries to reach the broker
 
 
 class CasinoServer:
-    """`tick` does its work. `gaps` and `resends` count what it missed and how often it asked for it."""
+    """`tick` does its work. `gaps` and `resends` count what it missed and how often it asked for it.
+
+    While `mute` it takes and acknowledges nothing.
+    """
 
     def __init__(self, port: int, chance: random.Random) -> None:
         self.consumer = Consumer()
         self.gaps = self.resends = 0
+        self.mute = False
         self._port, self._random = port, chance
         self._inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._client: mqtt.Client | None = None
@@ -109,7 +113,7 @@ class CasinoServer:
             while True:
                 self._take(self._inbox.get_nowait())
                 came = True
-        if came and self.taken:
+        if came and self.taken and not self.mute:
             self._publish("ack", self.consumer.receipt)
         if self._missed and self._missed <= self.taken:
             self._missed = 0
