@@ -94,6 +94,14 @@ CLOSING = (
     "12250 -red; 12500 +red; 12750 -red; 13000 +red -buzzer; 13250 -red"
 )
 
+SEEN = ["630 +call; 850 -call", CLOSING, CLOSING]
+
+
+def seen_at(table: WholeTable, began: list[int]) -> list[str]:
+    """What lamps and buzzer did up to each START and after it, by when each act began."""
+    starts = [at for at, (word, *_) in zip(began, ROUNDS, strict=True) if word == "start"]
+    return [table.changes(since, until) for since, until in pairwise([began[0], *starts, table.loop.now()])]
+
 
 async def play(table: WholeTable) -> list[int]:
     """The rounds and the end of the shoe; when each act began."""
@@ -142,14 +150,31 @@ def test_whole_rounds(memory_path: Path) -> None:
     changes: list[str] = []
 
     async def main(table: WholeTable) -> None:
-        began = await play(table)
-        starts = [at for at, (word, *_) in zip(began, ROUNDS, strict=True) if word == "start"]
-        for since, until in pairwise([began[0], *starts, table.loop.now()]):
-            changes.append(table.changes(since, until))
+        changes.extend(seen_at(table, await play(table)))
 
     at_table(memory_path, one_deck(memory_path), main)
     check_rounds(memory_path)
-    assert changes == ["630 +call; 850 -call", CLOSING, CLOSING]
+    assert changes == SEEN
+
+
+def test_a_panel_whose_bus_hangs_delays_nothing(memory_path: Path) -> None:
+    """However long a transfer takes: scans, timer, lamps, sounds and messages come at the same times."""
+    changes: list[str] = []
+
+    async def main(table: WholeTable) -> None:
+        display, table.display = table.display, None  # nobody waits for a picture that does not come
+        bus = table.ground.bus
+        bus.gate.clear()
+        sent = bus.transfers
+        changes.extend(seen_at(table, await play(table)))
+        assert told(memory_path, "shoe.closed"), "all of it is published before the bus goes on"
+        assert bus.transfers == sent
+        bus.gate.set()
+        table.display = display
+
+    at_table(memory_path, one_deck(memory_path), main)
+    check_rounds(memory_path)
+    assert changes == SEEN
 
 
 async def worn(table: WholeTable, name: str, ms: float = 120) -> None:

@@ -7,17 +7,21 @@ round: `early` shows before the disk has it, `unsynced` never asks the disk.
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gpiozero.pins.mock import MockFactory, MockPin
 
 from controller import daemon, wiring
+from controller.adapters.edges_gpio import INVERTED, EdgesGpio
 from controller.adapters.journal_sqlite import JournalSqlite
 from controller.config.models import Display
+from controller.link.movements import Line
 from controller.ports import Sealed
 from controller.sdnotify import Notifier
 from tests.fake_panel import FakeBus, FakeI2c, FakePanel
+from tests.gpio_request import Bank, Chips
 
 CHIP = "ssd1309"
 
@@ -49,8 +53,13 @@ class Bus(FakeBus):
 
 
 class Ground(wiring.Ground):
+    """Sensors of a shoe from which no card comes; pins and panel tell what they do in the file `changes`."""
+
     def __init__(self, changes: Path) -> None:
         self._fd = os.open(changes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self.bus = Bus(self)
+        self.bank = Bank()
+        self._chips = Chips(gpiochip0=self.bank)
 
     def tell(self, line: str) -> None:
         os.write(self._fd, line.encode() + b"\n")
@@ -58,8 +67,14 @@ class Ground(wiring.Ground):
     def pins(self, name: str) -> Pins:
         return Pins(self)
 
+    def sensors(self, lines: Mapping[Line, int]) -> EdgesGpio:
+        opens: Any = self._chips.open
+        for line, offset in lines.items():
+            self.bank.volts[offset] = line in INVERTED
+        return EdgesGpio(lines=lines, open_chip=opens, paths=self._chips.paths, now=self.now)
+
     def panel(self, display: Display, pins: object) -> FakeI2c:
-        return FakeI2c(Bus(self))
+        return FakeI2c(self.bus)
 
 
 class Early(JournalSqlite):
