@@ -5,13 +5,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.bench import head, latency, panel, rounds, start
+from tests.bench import head, latency, panel, publish, rounds, start, whole
 
 MEASUREMENTS = {
     "rounds": rounds.measure,
     "latency": latency.measure,
     "start": start.measure,
     "panel": panel.measure,
+    "whole": whole.measure,
+    "publish": publish.measure,
     "head": head.measure,
 }
 
