@@ -9,9 +9,11 @@ import tempfile
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
+from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
@@ -86,6 +88,19 @@ def verify(public: str, data: bytes, signature: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
+
+
+def certificate_times(path: Path) -> tuple[datetime, datetime]:
+    """From when to when, UTC, the first certificate of a PEM file is valid (RFC 5280, 4.1.2.5)."""
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise KeyFileError(
+            f"{path}: the certificate cannot be read ({error.strerror}): correct its path, or who may read it"
+        ) from error
+    except ValueError as error:
+        raise KeyFileError(f"{path} holds no certificate in PEM: ask casino IT for one") from error
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
 def keyid(public: str) -> str:

@@ -1,8 +1,9 @@
-"""What this machine says of itself: who else speaks on a serial port. Reads and asks, changes nothing.
+"""What this machine says of itself: who else speaks on a serial port, who a user is. Reads and asks, changes nothing.
 
 The texts come from here, what they mean from `link/hosts.py`.
 """
 
+import pwd
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,14 @@ def ask(command: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         text = f"{command[0]} gives no answer within {ANSWER_S:g} s: try again, or start the machine anew"
         raise MachineError(text) from None
+
+
+def user_name(uid: int) -> str:
+    """The user's name; the number where this machine has no name for it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def serial_rows(port: Path, part: str, *, ask: Ask = ask, cmdline: Path = CMDLINE) -> list[hosts.Row]:

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from . import config, feed, keys, listener, machine, wiring
+from . import config, doctor, feed, keys, listener, machine, wiring
 from .config import ConfigError
 from .control import audit, parts
 from .core import events as e
@@ -290,6 +290,15 @@ def _holds(path: Path, start: bytes) -> bool:
         raise FailureError(
             f"{path} cannot be read: {error.strerror}: name a journal or an export of its feed"
         ) from error
+
+
+def examine(path: Path, socket: str | None, host: doctor.Host | None = None) -> list[dict[str, str]]:
+    """Every row of `tablectl doctor`, {check, status, text, cure}: of the machine, and of the table that runs or not.
+
+    `socket` stands for the one that the configuration file names.
+    """
+    with _told():
+        return [row._asdict() for row in doctor.look(path, socket, host or doctor.Host())]
 
 
 # --- the devices ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from . import __version__, config, feed, keys
 from . import loop as heart
 from .adapters import journal_sqlite, memory, panel_terminal, publisher_mqtt
-from .adapters.clock import SystemClock
+from .adapters.clock import SystemClock, kernel_is_synchronised
 from .adapters.head_serial import HeadSerial
 from .adapters.journal_sqlite import JournalSqlite
 from .adapters.keyboard import Keyboard
@@ -155,11 +155,16 @@ class Table:
     def recover(self) -> heart.Loop:
         """Opens the journal and brings the table back to where it was; the first events of this run are in line."""
         self.journal.open()
-        _check_signer(self.journal, self.public_key)
+        first = self.journal.read(0, 1)
+        try:
+            check_signer(first[0].data if first and first[0].seqno == 1 else None, self.public_key)
+        except (JournalError, WiringError):
+            self.journal.close()
+            raise
         state = heart.recover(self.journal)
-        for _, body in journal_sqlite.bodies(self.journal.path, newest_first=True):
-            self.clock.not_before(feed.read_row(body).wall_ns)
-            break
+        last = last_wall_ns(self.journal.path)
+        if last is not None:
+            self.clock.not_before(last)
         self.loop = heart.Loop(
             journal=self.journal, speaker=self.speaker, clock=self.clock, panels=self.panels, state=state
         )
@@ -189,18 +194,15 @@ class Table:
         return [c for c in self.loop.state.conditions if PART_OF.get(c.code, "") not in ("", *self.parts)]
 
 
-def _check_signer(journal: JournalSqlite, public_key: str) -> None:
-    """A generation has one signer, the one that its first message announces."""
-    first = journal.read(0, 1)
-    if not first or first[0].seqno != 1:
+def check_signer(first: bytes | None, public_key: str) -> None:
+    """A generation has one signer, the one that its `first` message announces (None: it has no such message)."""
+    if first is None:
         return
     try:
-        announced = json.loads(first[0].data)["data"]["publickey"]
+        announced = json.loads(first)["data"]["publickey"]
     except (ValueError, LookupError, TypeError) as error:
-        journal.close()
         raise JournalError("message 1 of the journal is damaged: run `tablectl journal verify`") from error
     if announced != public_key:
-        journal.close()
         raise WiringError(
             f"table.key is not the key of this journal, which is {announced}: put that key back, or move the journal's "
             "folder away with its key and let the table begin a new one"
@@ -736,6 +738,13 @@ def journal_file(cfg: Config) -> Path:
     return Path(cfg.storage.path) / journal_sqlite.DATABASE
 
 
+def last_wall_ns(path: Path) -> int | None:
+    """When the journal's last row was written, UTC ns; None before the first. JournalError, RecordError."""
+    for _, body in journal_sqlite.bodies(path, newest_first=True):
+        return feed.read_row(body).wall_ns
+    return None
+
+
 def journal_rounds(path: Path, count: int) -> list[dict[str, Any]]:
     """The last rounds that ended, oldest first (`recall.rounds`). JournalError, RecordError."""
     bodies = journal_sqlite.bodies(path, newest_first=True)
@@ -749,3 +758,24 @@ def verify_journal(path: Path, public_key: str | None = None) -> audit.Verdict:
         log.debug("%s: %d of %d rows are good", path, progress.rows, progress.of)
     assert progress is not None, "it yields at least once"
     return audit.Verdict(progress.rows, progress.messages, progress.fault)
+
+
+# --- what the doctor looks at: no device is opened, no file changed -----------------------------------------
+
+LOW_BYTES = journal_sqlite.LOW_BYTES
+clock_is_synchronised = kernel_is_synchronised
+free_bytes = journal_sqlite.free_bytes
+glance = journal_sqlite.glance
+storage_fault = journal_sqlite.storage_fault
+
+
+async def try_broker(cfg: Config, synchronised: Callable[[], bool]) -> publisher_mqtt.Trial:
+    """What the broker of the configuration does with this table; WiringError where no password can be had."""
+    mqtt = cfg.casino.mqtt
+    assert mqtt is not None, "the caller has looked"
+    return await publisher_mqtt.trial(
+        broker_of(cfg.table.id, mqtt),
+        receipt=cfg.casino.receipt,
+        server_status=mqtt.server_status,
+        synchronised=synchronised,
+    )

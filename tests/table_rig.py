@@ -82,12 +82,13 @@ class Rig:
         profile: Profile = COMMISSION,
         journal: Journal | None = None,
         table: str = "BAC-07",
+        key: keys.TableKey | None = None,
     ) -> None:
         self.procedure, self.profile = procedure, profile
         self.journal = MemoryJournal(GENERATION) if journal is None else journal
         self.clock = FakeClock()
         self.panel = SeenPanel()
-        self.key = keys.ephemeral()
+        self.key = key or keys.ephemeral()
         self.speaker = feed.Feed(table, f"/tables/{table}", "live", self.key.keyid, self.key.sign)
         state = recover(self.journal)
         self.loop = Loop(journal=self.journal, speaker=self.speaker, clock=self.clock, panels=[self.panel], state=state)

@@ -302,7 +302,7 @@ class JournalSqlite:
 
     @property
     def ailing(self) -> str:
-        free = _free(self._folder)
+        free = free_bytes(self._folder)
         if self.reserve_spent or free < LOW_BYTES:
             needed = max(LOW_BYTES, 2 * self._reserve_bytes) >> 20
             return f"{free >> 20} MiB are free under {self._folder}: free space there, {needed} MiB at least"
@@ -505,7 +505,7 @@ class JournalSqlite:
         path = self._folder / RESERVE
         held = path.stat().st_blocks * 512 if path.exists() else 0  # st_blocks counts 512 bytes (stat(2))
         if held < self._reserve_bytes:
-            if _free(self._folder) < 2 * self._reserve_bytes:
+            if free_bytes(self._folder) < 2 * self._reserve_bytes:
                 self.reserve_spent = True
                 return
             with path.open("wb") as file:
@@ -634,6 +634,31 @@ def verify(path: Path, check: Callable[[bytes], str | None]) -> Iterator[Progres
         yield Progress(place.row, place.seqno, end.row, lost)
 
 
+class Glance(NamedTuple):
+    """What stands at the end of a journal, and its first message; `fault`: what is wrong with its last row."""
+
+    generation: str
+    rows: int
+    head: int
+    first: bytes | None
+    fault: str | None
+
+
+def glance(path: Path) -> Glance:
+    """A look at a journal that takes no longer for 90 days of it. JournalError as `verify`."""
+    with _reading(path) as connection:
+        generation, end = _meta(connection, path)["generation"], _place(connection)
+        first = next(_messages(connection, 0, min(1, end.seqno)), None)
+        rows = list(_rows(connection, max(0, end.row - 2), end.row))
+        last = [*_messages(connection, max(0, end.seqno - TAIL), end.seqno)]
+        own = [message for owner, message in last if rows and owner == rows[-1].id]
+        fault = None
+        if rows:
+            before = _Place(end.row - 1, rows[-2].hash if len(rows) > 1 else ROW_ZERO, end.seqno - len(own))
+            fault = _row_fault(before, rows[-1], own)
+        return Glance(generation, end.row, end.seqno, None if first is None else first[1].data, fault)
+
+
 def bodies(
     path: Path, *, after: int = 0, before: int | None = None, newest_first: bool = False
 ) -> Iterator[tuple[int, bytes]]:
@@ -740,7 +765,7 @@ def _is_full(error: Exception, folder: Path) -> bool:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         # Where the WAL's index cannot grow, SQLite says I/O error.
-        return code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _free(folder) < 1 << 20)
+        return code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and free_bytes(folder) < 1 << 20)
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -853,7 +878,8 @@ def _make_witness(folder: Path, testimony: bytes) -> int:
     return os.open(path, os.O_WRONLY)
 
 
-def _free(folder: Path) -> int:
+def free_bytes(folder: Path) -> int:
+    """What the journal may still write under this folder."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
 

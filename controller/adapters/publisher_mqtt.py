@@ -196,7 +196,116 @@ class _Level:
         self.refused = False
 
 
-class _Session:
+class _Caller:
+    """One connection up to the broker's word that the table is let in and may read its topics: then `_come_up`.
+
+    `_routes` says what becomes of a message, by the topics that are subscribed.
+    """
+
+    def __init__(
+        self,
+        client: mqtt.Client,
+        broker: Broker,
+        limits: Limits,
+        server_status: str | None,
+        synchronised: Callable[[], bool],
+    ) -> None:
+        self._client, self._broker, self._limits = client, broker, limits
+        self._server_status, self._synchronised = server_status, synchronised
+        self._loop = asyncio.get_running_loop()
+        self.wire = _Wire(client, self._settle)
+        self._routes: dict[str, Callable[[mqtt.MQTTMessage], None]] = {}
+        self._complaint = ""
+        self._receive_max = self._packet_max = 0
+
+    def _come_up(self) -> None:
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        """The end of every turn."""
+
+    def _acknowledges(self, route: Callable[[mqtt.MQTTMessage], None] | None) -> bool:
+        """Whether a message is acknowledged as soon as it is looked at."""
+        return True
+
+    def _note_packets(self) -> None:
+        client, note = self._client, self.wire.note
+        client.on_log = self._on_log
+        client.on_connect = lambda _c, _u, _flags, code, said: note(partial(self._on_connack, code, said))
+        client.on_subscribe = lambda _c, _u, _mid, codes, _said: note(partial(self._on_suback, codes))
+        client.on_message = lambda _c, _u, message: note(partial(self._on_message, message))
+        client.on_disconnect = lambda _c, _u, flags, code, said: note(partial(self._on_disconnect, flags, code, said))
+
+    def _on_log(self, _client: mqtt.Client, _userdata: object, level: int, text: str) -> None:
+        """Only in its log paho tells why a read failed: with TLS 1.3 a refused certificate shows as that."""
+        if level == mqtt.MQTT_LOG_ERR:
+            self._complaint = text
+
+    def _clock(self) -> str:
+        """What our clock says, where nobody has set it."""
+        return "" if self._synchronised() else time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+
+    def _on_connack(self, code: ReasonCode, said: Properties | None) -> None:
+        host = self._broker.host
+        if code.is_failure:
+            hint = (
+                "check casino.mqtt.username and password_file" if code.value in CREDENTIALS else "see the broker's log"
+            )
+            self.wire.end(f"{host} refuses the table: {_words(code, said)}: {hint}")
+        elif getattr(said, "MaximumQoS", 2) < 1 or not getattr(said, "RetainAvailable", 1):
+            self.wire.end(f"{host} lacks QoS 1 or retained messages, which the table needs: configure the broker")
+        else:
+            self._receive_max = getattr(said, "ReceiveMaximum", 65_535)
+            self._packet_max = getattr(said, "MaximumPacketSize", 2**28)
+            self._client.subscribe([(topic, self._options(topic)) for topic in self._routes])
+
+    def _options(self, topic: str) -> SubscribeOptions:
+        """Of a status the retained one is wanted; a command or receipt that somebody retained must show that it is."""
+        wanted = topic == self._server_status
+        handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if wanted else SubscribeOptions.RETAIN_DO_NOT_SEND
+        return SubscribeOptions(qos=1, retainAsPublished=not wanted, retainHandling=handling)
+
+    def _on_suback(self, codes: list[ReasonCode]) -> None:
+        refused = [f"{topic}: {code}" for topic, code in zip(self._routes, codes, strict=False) if code.is_failure]
+        if refused or len(codes) != len(self._routes):
+            topics = ", ".join(refused) or "its answer is not to what was asked"
+            self.wire.end(f"{self._broker.host} refuses to subscribe the table: {topics}: give it the right to read")
+        else:
+            self._come_up()
+
+    def _on_message(self, message: mqtt.MQTTMessage) -> None:
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = ""
+        route = self._routes.get(topic)
+        if route is None:
+            log.warning("ignored a message on a topic that the table did not ask for: %r", topic)
+        else:
+            route(message)
+        if self._acknowledges(route):
+            self._client.ack(message.mid, message.qos)
+
+    def _on_disconnect(self, flags: mqtt.DisconnectFlags, code: ReasonCode, said: Properties | None) -> None:
+        if not flags.is_disconnect_packet_from_server:
+            self.wire.end(self._lost() or _LOST.get(str(code), str(code)))
+        elif code.value == TAKEN_OVER:
+            self.wire.end(f"{code}: {_taken_over(self._broker)}", self._limits.taken_over_s)
+        else:
+            self.wire.end(f"{self._broker.host} ended the connection: {_words(code, said)}")
+
+    def _lost(self) -> str | None:
+        """What the end of a connection says of a certificate, where it may be of one."""
+        broker = self._broker
+        where = f"{broker.host}:{broker.port}"
+        if told := alert(where, self._complaint):
+            return told
+        if broker.tls is None or self._receive_max:
+            return None  # it had answered
+        return hung_up(where, shown=broker.tls.cert is not None)
+
+
+class _Session(_Caller):
     """One connection's part of the feed: what is sent, what of it is acknowledged, when to send again.
 
     `_sent` is the last message sent and `_flights` (packet id -> seqno) those of them without a PUBACK, oldest first,
@@ -204,17 +313,17 @@ class _Session:
     """
 
     def __init__(self, owner: PublisherMqtt, outbox: Outbox, report: Report) -> None:
+        broker = owner.broker
+        super().__init__(
+            _new_client(broker, _client_id(broker)), broker, owner.limits, owner.server_status, owner.synchronised
+        )
         self._owner, self._outbox, self._report = owner, outbox, report
-        self._broker, self._limits = owner.broker, owner.limits
-        self._loop = asyncio.get_running_loop()
         self._status = _Level(self._broker.topic("status"), partial(self._make_status, "online"))
         self._state = _Level(self._broker.topic("state"), self._make_state)
-        self._client = _new_client(self._broker)
         will = _properties("", PacketTypes.WILLMESSAGE)
         self._client.will_set(self._status.topic, self._make_status("offline")[1], qos=1, retain=True, properties=will)
-        self.wire = _Wire(self._client, self._settle)
         self._commands = _Commands(self._client, self._broker, owner.ask, outbox, self.wire.turn)
-        self._routes: dict[str, Callable[[mqtt.MQTTMessage], None]] = {
+        self._routes = {
             self._broker.topic("commands"): self._commands.take,
             **({self._broker.topic("ack"): self._on_ack} if owner.receipt == "server" else {}),
             **({owner.server_status: self._on_server_status} if owner.server_status else {}),
@@ -222,13 +331,11 @@ class _Session:
         self._server_up: bool | None = None if owner.server_status else True
         self._levels = (self._status, self._state)
         self.up = self._leaving = False
-        self._complaint = ""
         self._base = self._sent = 0
         self._flights: dict[int, int] = {}
         self._blocked: int | None = None  # a message the broker refused: nothing after it is sent
         self._server_receipt = 0
         self._begun_at = self._moved_at = self._receipt_at = self._refused_at = self._loop.time()
-        self._receive_max = self._packet_max = 0
         self._levels_due = False
         self._levels_timer: asyncio.TimerHandle | None = None
 
@@ -267,48 +374,12 @@ class _Session:
     # --- what the broker says -----------------------------------------------------------------------
 
     def _note_packets(self) -> None:
-        client, note = self._client, self.wire.note
-        client.on_log = self._on_log
-        client.on_connect = lambda _c, _u, _flags, code, said: note(partial(self._on_connack, code, said))
-        client.on_subscribe = lambda _c, _u, _mid, codes, _said: note(partial(self._on_suback, codes))
-        client.on_publish = lambda _c, _u, mid, code, said: note(partial(self._on_puback, mid, code, said))
-        client.on_message = lambda _c, _u, message: note(partial(self._on_message, message))
-        client.on_disconnect = lambda _c, _u, flags, code, said: note(partial(self._on_disconnect, flags, code, said))
+        super()._note_packets()
+        note = self.wire.note
+        self._client.on_publish = lambda _c, _u, mid, code, said: note(partial(self._on_puback, mid, code, said))
 
-    def _on_log(self, _client: mqtt.Client, _userdata: object, level: int, text: str) -> None:
-        """Only in its log paho tells why a read failed: with TLS 1.3 a refused certificate shows as that."""
-        if level == mqtt.MQTT_LOG_ERR:
-            self._complaint = text
-
-    def _clock(self) -> str:
-        """What our clock says, where nobody has set it."""
-        return "" if self._owner.synchronised() else time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-
-    def _on_connack(self, code: ReasonCode, said: Properties | None) -> None:
-        host = self._broker.host
-        if code.is_failure:
-            hint = ": check casino.mqtt.username and password_file" if code.value in CREDENTIALS else ""
-            self.wire.end(f"{host} refuses the table: {_words(code, said)}{hint}")
-        elif getattr(said, "MaximumQoS", 2) < 1 or not getattr(said, "RetainAvailable", 1):
-            self.wire.end(f"{host} lacks QoS 1 or retained messages, which the table needs: configure the broker")
-        else:
-            self._receive_max = getattr(said, "ReceiveMaximum", 65_535)
-            self._packet_max = getattr(said, "MaximumPacketSize", 2**28)
-            self._client.subscribe([(topic, self._options(topic)) for topic in self._routes])
-
-    def _options(self, topic: str) -> SubscribeOptions:
-        """Of a status the retained one is wanted; a command or receipt that somebody retained must show that it is."""
-        wanted = topic == self._owner.server_status
-        handling = SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if wanted else SubscribeOptions.RETAIN_DO_NOT_SEND
-        return SubscribeOptions(qos=1, retainAsPublished=not wanted, retainHandling=handling)
-
-    def _on_suback(self, codes: list[ReasonCode]) -> None:
-        refused = [f"{topic}: {code}" for topic, code in zip(self._routes, codes, strict=False) if code.is_failure]
-        if refused or len(codes) != len(self._routes):
-            topics = ", ".join(refused) or "its answer is not to what was asked"
-            self.wire.end(f"{self._broker.host} refuses to subscribe the table: {topics}: give it the right to read")
-        else:
-            self._come_up()
+    def _acknowledges(self, route: Callable[[mqtt.MQTTMessage], None] | None) -> bool:
+        return route != self._commands.take  # which acknowledges what it has answered
 
     def _come_up(self) -> None:
         if self.up:
@@ -355,19 +426,6 @@ class _Session:
         what = f"the broker refuses message {seqno} on {self._broker.topic('feed')}: {why}"
         self._report.refused(seqno, f"{what}: let it take what the table publishes; the feed waits")
 
-    def _on_message(self, message: mqtt.MQTTMessage) -> None:
-        try:
-            topic = message.topic
-        except UnicodeDecodeError:
-            topic = ""
-        route = self._routes.get(topic)
-        if route is None:
-            log.warning("ignored a message on a topic that the table did not ask for: %r", topic)
-        else:
-            route(message)
-        if route != self._commands.take:  # which acknowledges what it has answered
-            self._client.ack(message.mid, message.qos)
-
     def _on_ack(self, message: mqtt.MQTTMessage) -> None:
         """The casino server's receipt, cumulative: right in generation, number and hash, or it is nothing."""
         payload = bytes(message.payload)
@@ -376,24 +434,6 @@ class _Session:
             return
         found = receipted(payload, self._outbox, max(self._cursor(), self._server_receipt))
         self._server_receipt = found or self._server_receipt
-
-    def _on_disconnect(self, flags: mqtt.DisconnectFlags, code: ReasonCode, said: Properties | None) -> None:
-        if not flags.is_disconnect_packet_from_server:
-            self.wire.end(self._lost() or _LOST.get(str(code), str(code)))
-        elif code.value == TAKEN_OVER:
-            self.wire.end(f"{code}: {_taken_over(self._broker)}", self._limits.taken_over_s)
-        else:
-            self.wire.end(f"{self._broker.host} ended the connection: {_words(code, said)}")
-
-    def _lost(self) -> str | None:
-        """What the end of a connection says of a certificate, where it may be of one."""
-        broker = self._broker
-        where = f"{broker.host}:{broker.port}"
-        if told := alert(where, self._complaint):
-            return told
-        if broker.tls is None or self._receive_max:
-            return None  # it had answered
-        return hung_up(where, shown=broker.tls.cert is not None)
 
     # --- what goes out ------------------------------------------------------------------------------
 
@@ -502,8 +542,7 @@ class _Session:
         now, limits = self._loop.time(), self._limits
         if not self.up:
             if now - self._begun_at > self._broker.connect_s:
-                where = f"{self._broker.host}:{self._broker.port}"
-                self.wire.end(f"{where} takes the connection and does not answer: is it an MQTT broker?")
+                self.wire.end(_silent(self._broker))
         elif self._server_up is None and now - self._begun_at > self._broker.connect_s:
             self._server_up = False
             self._report.down(f"the casino server has said nothing on {self._owner.server_status}: is it running?")
@@ -536,6 +575,75 @@ class _Session:
         told = status.mid is None and not status.refused
         word = "Normal disconnection" if told else "Disconnect with will message"
         self.wire.turn(partial(self._client.disconnect, ReasonCode(PacketTypes.DISCONNECT, word)))
+
+
+class Trial(NamedTuple):
+    """What a broker does with who comes as the table: why it does not let the table in; empty where it does.
+
+    `online`: what the casino server says of itself, None where it says nothing.
+    """
+
+    fault: str
+    online: bool | None
+
+
+async def trial(
+    broker: Broker,
+    *,
+    receipt: Literal["broker", "server"],
+    server_status: str | None,
+    synchronised: Callable[[], bool],
+) -> Trial:
+    """Comes to the broker as the table would, under a client id of its own, reads what the table may read, and goes.
+
+    Publishes nothing, leaves no will and no session: a table that is connected meanwhile does not notice.
+    """
+    leaves = ("commands", "ack") if receipt == "server" else ("commands",)
+    return await _Visitor(broker, [*map(broker.topic, leaves)], server_status, synchronised).run()
+
+
+class _Visitor(_Caller):
+    def __init__(
+        self, broker: Broker, topics: list[str], server_status: str | None, synchronised: Callable[[], bool]
+    ) -> None:
+        client = _new_client(broker, f"{_client_id(broker)}-doctor")
+        super().__init__(client, broker, Limits(), server_status, synchronised)
+        self._routes = dict.fromkeys(topics, lambda _message: None)
+        if server_status is not None:
+            self._routes[server_status] = self._on_server_status
+        self._online: bool | None = None
+        self._in = False
+        self._seen: asyncio.Future[None] = self._loop.create_future()
+
+    async def run(self) -> Trial:
+        self._note_packets()
+        try:
+            await self.wire.open(self._broker, kept_s=0)
+        except (OSError, UnicodeError) as error:
+            return Trial(_why(error, self._broker, self._clock()), None)
+        try:
+            ends: set[asyncio.Future[Any]] = {self.wire.closed, self._seen}
+            await asyncio.wait(ends, timeout=self._broker.connect_s, return_when=asyncio.FIRST_COMPLETED)
+            if self.wire.closed.done():
+                alerted = "" if self._receive_max else await asyncio.to_thread(_alert_of, self._broker, self._clock())
+                return Trial(alerted or self.wire.closed.result().reason, None)
+            self.wire.turn(self._client.disconnect)
+            return Trial("" if self._in else _silent(self._broker), self._online)
+        finally:
+            self.wire.hang_up()
+
+    def _come_up(self) -> None:
+        self._in = True
+        self._look()
+
+    def _on_server_status(self, message: mqtt.MQTTMessage) -> None:
+        self._online = _is_online(bytes(message.payload))
+        self._look()
+
+    def _look(self) -> None:
+        all_told = self._in and (self._server_status is None or self._online is not None)
+        if all_told and not self._seen.done():
+            self._seen.set_result(None)
 
 
 class _Out(NamedTuple):
@@ -637,7 +745,7 @@ class _Wire:
         if not self.closed.done():
             self.closed.set_result(_End(reason, rest_s))
 
-    async def open(self, broker: Broker) -> None:
+    async def open(self, broker: Broker, kept_s: int = KEPT_S) -> None:
         """Connects in a thread of its own; OSError and UnicodeError say why it could not."""
         loop, client = self._loop, self._client
         done: asyncio.Future[None] = loop.create_future()
@@ -654,7 +762,7 @@ class _Wire:
         def connect() -> None:
             error: BaseException | None = None
             try:
-                _connect(client, broker)
+                _connect(client, broker, kept_s)
             except OSError as raised:
                 error = raised.with_traceback(None)  # its frames hold the socket of a TLS handshake that failed
             except BaseException as raised:  # noqa: BLE001 - it is raised where `done` is awaited
@@ -798,6 +906,30 @@ def _properties(message_type: str, packet: int) -> Properties:
     return properties
 
 
+def _alert_of(broker: Broker, clock: str) -> str:
+    """What the broker says to our certificate when it hears nothing else; empty where it has nothing to say.
+
+    With TLS 1.3 it looks at it after the handshake, and its alert is lost where it hangs up on a CONNECT not yet read.
+    """
+    if broker.tls is None:
+        return ""
+    try:
+        with (
+            socket.create_connection((broker.host, broker.port), broker.connect_s) as raw,
+            _tls_context(broker.tls).wrap_socket(raw, server_hostname=broker.host) as line,
+        ):
+            line.recv(1)
+    except ssl.SSLError as error:
+        return _why(error, broker, clock)
+    except OSError as error:
+        log.debug("%s:%d: %s", broker.host, broker.port, error)  # the first attempt has said more
+    return ""
+
+
+def _silent(broker: Broker) -> str:
+    return f"{broker.host}:{broker.port} takes the connection and does not answer: is it an MQTT broker?"
+
+
 def _client_id(broker: Broker) -> str:
     return f"{broker.table}-{broker.machine}"
 
@@ -806,8 +938,8 @@ def _taken_over(broker: Broker) -> str:
     return f"does another machine connect as {_client_id(broker)}? Only one may be table {broker.table}"
 
 
-def _new_client(broker: Broker) -> mqtt.Client:
-    version, name = CallbackAPIVersion.VERSION2, _client_id(broker)
+def _new_client(broker: Broker, name: str) -> mqtt.Client:
+    version = CallbackAPIVersion.VERSION2
     client = mqtt.Client(version, name, protocol=mqtt.MQTTv5, reconnect_on_failure=False, manual_ack=True)
     client.max_inflight_messages = 0  # no window of paho's: it would queue, and send in its own time
     client.connect_timeout = broker.connect_s
@@ -816,15 +948,16 @@ def _new_client(broker: Broker) -> mqtt.Client:
     return client
 
 
-def _connect(client: mqtt.Client, broker: Broker) -> None:
-    """Blocks: files, name lookup, TCP, TLS; sends the CONNECT."""
+def _connect(client: mqtt.Client, broker: Broker, kept_s: int) -> None:
+    """Blocks: files, name lookup, TCP, TLS; sends the CONNECT. `kept_s`: how long the broker keeps the session."""
     if broker.tls is not None:
         client.tls_set_context(_tls_context(broker.tls))
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.MaximumPacketSize = PACKET_MAX
     properties.ReceiveMaximum = COMMANDS_MAX
-    properties.SessionExpiryInterval = KEPT_S
-    client.connect(broker.host, broker.port, broker.keepalive_s, clean_start=False, properties=properties)
+    properties.SessionExpiryInterval = kept_s
+    fresh = kept_s == 0
+    client.connect(broker.host, broker.port, broker.keepalive_s, clean_start=fresh, properties=properties)
 
 
 def _tls_context(tls: Tls) -> ssl.SSLContext:

@@ -127,6 +127,16 @@ def changed(told: dict[str, Any], file: str, value: str) -> Iterator[str]:
         yield f"{told['key']} is {value} now, and was {before}; in force with: sudo systemctl restart baccarat-table"
 
 
+def rows(told: list[dict[str, str]]) -> Iterator[str]:
+    """Each check on a line, and under it what to do; then how many are not well."""
+    for row in told:
+        yield f"{row['status']:<5} {row['check']:<20} {row['text']}"
+        if row["cure"]:
+            yield f"{'':<26} do: {row['cure']}"
+    count = {status: sum(row["status"] == status for row in told) for status in ("fail", "warn")}
+    yield f"{len(told)} checks: {count['fail']} fail, {count['warn']} to know of"
+
+
 def _problem(told: dict[str, Any], level: str) -> str:
     """As compilers write it, so that editors find the place."""
     place = f"{told['file']}:{told['line']}:{told['column']}" if told["line"] else told["file"]

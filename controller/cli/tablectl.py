@@ -351,6 +351,23 @@ def head_flash(
         offline.head_flash(_config(context.obj), firmware, programmer=programmer, baud=baud)
 
 
+@app.command()
+def doctor(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """Looks at all that a table needs, and says what to do: disk, key, clock, devices, the way to the casino.
+
+    Disturbs nothing: what only the running table knows it is asked. 1 where a check fails; warnings are none.
+    """
+    options: Options = context.obj
+    with _offline() as offline:
+        rows = offline.examine(_config(options), options.socket)
+    if as_json:
+        _print_json(rows)
+    else:
+        _print(show.rows(rows))
+    if any(row["status"] == "fail" for row in rows):
+        raise typer.Exit(NO)
+
+
 # --- act ------------------------------------------------------------------------------------------------------
 
 
