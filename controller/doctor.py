@@ -99,10 +99,9 @@ def _config(path: Path) -> tuple[Config | None, list[Row]]:
         cfg = config.load(path)
         absent = config.check_packages(path, cfg)
         problems = [one for one in config.check(path, wiring.profiles_beside(path)) if one not in absent]
-        unbuilt = wiring.unbuilt(cfg)
     except ConfigError as error:
         return None, [*map(_problem, error.errors)]
-    rows = [*map(_problem, problems), *(_fail("config", text) for text in unbuilt)]
+    rows = [*map(_problem, problems)]
     rows += [Row("config", Status.WARN, *_halves(one.text)) for one in config.warnings(path, lambda _: iter(()))]
     if not rows:
         rows = [_ok("config", f"{path} is good")]
