@@ -31,7 +31,7 @@ from .adapters.publisher_serial import PublisherSerial
 from .adapters.scanner_hid import Kernel, ScannerHid
 from .adapters.scanner_serial import ScannerSerial
 from .config.models import Config, Display, Mqtt
-from .control import audit, parts, recall
+from .control import again, audit, parts, recall
 from .control.casino import CasinoDesk
 from .control.parts import Part
 from .control.server import ControlServer, Desk
@@ -666,8 +666,17 @@ def control_of(table: Table, cfg: Config) -> ControlServer:
         recall=lambda count: journal_rounds(journal_file(cfg), count),
         verify=lambda: verify_journal(journal_file(cfg)),
         diag=lambda part, act: parts.diag(table.parts, part, act=act, state=beating().state),
+        resend=lambda first, publisher: again.resend(
+            table.journal, _resends(table), cfg.casino.primary, beating().state, first=first, publisher=publisher
+        ),
     )
     return ControlServer(Path(cfg.control.socket), desk)
+
+
+def _resends(table: Table) -> dict[str, again.Resend | None]:
+    """How each publisher sends again: a file does not."""
+    able = PublisherMqtt | PublisherSerial
+    return {one.name: one.resend if isinstance(one, able) else None for one in table.publishers}
 
 
 def words_of(cfg: Config) -> Words:

@@ -133,8 +133,19 @@ class PublisherMqtt:
         self.broker, self.receipt, self.limits = broker, receipt, limits
         self.state, self.status = state, status
         self.ask, self.server_status, self.synchronised = ask, server_status, synchronised
+        self.again = range(0)  # messages that somebody wants again, as far as the broker has not taken them again
         self._primary = primary
         self._session: _Session | None = None
+
+    def resend(self, numbers: range) -> bool:
+        """Sends these messages, up to the newest, again and in order, then goes on; the cursor stays. Always True.
+
+        What comes new waits behind them. A lost connection does not end it, the end of the program does.
+        """
+        self.again = range(min(numbers.start, self.again.start) if self.again else numbers.start, numbers.stop)
+        if self._session is not None:
+            self._session.rewind()
+        return True
 
     def wake_state(self) -> None:
         """Says that state or status may have changed; what did is published, the newest only."""
@@ -333,6 +344,7 @@ class _Session(_Caller):
         self.up = self._leaving = False
         self._base = self._sent = 0
         self._flights: dict[int, int] = {}
+        self._rewinds = False  # as soon as nothing is on its way: order is that of one stream
         self._blocked: int | None = None  # a message the broker refused: nothing after it is sent
         self._server_receipt = 0
         self._begun_at = self._moved_at = self._receipt_at = self._refused_at = self._loop.time()
@@ -385,7 +397,7 @@ class _Session(_Caller):
         if self.up:
             self.wire.end(_LOST["Protocol error"])
             return
-        self._base = self._sent = self._cursor()
+        self._base = self._sent = self._behind()
         self.up = self._levels_due = True
         self._tell_link()
 
@@ -458,13 +470,36 @@ class _Session(_Caller):
             self._outbox.advance(self._owner.name, receipt)
             self._report.receipt(receipt)
             self._report.passed(receipt)
-        self._sent = max(self._sent, receipt)
+        self._sent_again(taken)
+        if not self._owner.again:
+            self._sent = max(self._sent, receipt)
         if not self._leaving:
             self._pump()
             self._send_levels()
             self._commands.pump(self._free)
 
+    def rewind(self) -> None:
+        """Goes back for what is wanted again."""
+        self._rewinds = True
+        self.wire.turn()
+
+    def _sent_again(self, taken: int) -> None:
+        """What the broker has taken again is wanted no more."""
+        again = self._owner.again
+        if again and not self._rewinds:
+            self._owner.again = range(max(again.start, taken + 1), again.stop)
+
+    def _behind(self) -> int:
+        """The message behind which sending begins: that of the receipt, or before what is wanted again."""
+        again = self._owner.again
+        return min(self._cursor(), again.start - 1) if again else self._cursor()
+
     def _pump(self) -> None:
+        if self._rewinds:
+            if self._flights:
+                return
+            self._rewinds = False
+            self._restart()
         while self._blocked is None and self._outbox.head > self._sent:
             window = max(1, min(WINDOW, self._receive_max - len(self._levels)))
             room = min(self._free(), window - (self._sent - self._taken()))
@@ -557,9 +592,9 @@ class _Session(_Caller):
             self._restart()
 
     def _restart(self) -> None:
-        """Sends again from receipt + 1."""
+        """Sends again from receipt + 1, or from before it where that is wanted."""
         self._blocked = None
-        self._base = self._sent = self._cursor()
+        self._base = self._sent = self._behind()
 
     async def _farewell(self) -> None:
         """The last messages, then `offline` in place of the will, then a normal DISCONNECT."""

@@ -83,6 +83,10 @@ class PublisherSerial:
             "counted": {**counted, "strange": self.strange, "stalls": self.stalls},
         }
 
+    def resend(self, numbers: range) -> bool:
+        """Sends these messages again, once, beside the feed and behind what is new; False while the line is down."""
+        return self._line is not None and self._line.resend(numbers)
+
     async def run(self, outbox: Outbox, submit: Submit) -> None:
         """Publishes until cancelled; then sends what is durable by then, within `farewell_s`."""
         limits = self.limits
@@ -163,6 +167,13 @@ class _Line:
             self._loop.remove_reader(self._tty.fd)
             self._loop.remove_writer(self._tty.fd)
             self._tty.close()
+
+    def resend(self, numbers: range) -> bool:
+        if not self._end.up:
+            return False
+        self._end.send_again(numbers)
+        self.turn()
+        return True
 
     def turn(self) -> None:
         """Moves the session on: cursor, frames, timer."""

@@ -613,6 +613,25 @@ def casino_listen(
         )
 
 
+@casino_app.command("resend")
+def casino_resend(
+    context: typer.Context,
+    *,
+    first: Annotated[int, typer.Option("--from", metavar="N", min=1, help="The number of the first message.")],
+    publisher: Annotated[
+        str | None, typer.Option("--publisher", metavar="NAME", help="mqtt or serial, where it is not the primary.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sends the messages from N on once more, to the newest, with the same bytes; receipts stay as they are."""
+    with _table(context) as table:
+        told = table.call("casino.resend", **{"from": first}, **({"publisher": publisher} if publisher else {}))
+    if as_json:
+        _print_json(told)
+    else:
+        print(f"{told['publisher']}: messages {told['from']} to {told['to']} are sent again")
+
+
 @keys_app.command("new")
 def keys_new(context: typer.Context, *, file: KeyFile = None, as_json: AsJson = False) -> None:
     """Makes a key pair, never over an old one, and prints what the casino may know of it."""

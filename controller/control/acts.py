@@ -15,6 +15,7 @@ from .recall import ROUNDS_MAX
 
 TEXT_MAX, STAFF_MAX = 200, 8  # a reason that a person typed; people who sign one act
 CARDS_MAX = 12 * 52  # the largest shoe (A1)
+SEQNO_MAX = 2**53  # the largest whole number that every reader of JSON holds exactly (RFC 8259, 6)
 
 Reader = Callable[[Any], Any]
 """The value that a param holds; ValueError says what it must be."""
@@ -125,6 +126,8 @@ _PARAMS: dict[str, tuple[Reader, str]] = {
     "card": (Card.parse, "a card: rank A 2-9 T J Q K, then suit S H D C, as in 8H"),
     "left": (between(0, CARDS_MAX), f"the number of cards counted, 0 to {CARDS_MAX}"),
     "part": (pattern("|".join((*PARTS, CASINO))), f"one of {', '.join((*PARTS, CASINO))}"),
+    "from": (between(1, SEQNO_MAX), "a message's number, from 1"),
+    "publisher": (pattern("mqtt|serial|file"), "mqtt, serial or file"),
     "act": (pattern("|".join(PART_ACTS)), f"one of {', '.join(PART_ACTS)}, or left out"),
     "n": (between(1, ROUNDS_MAX), f"a number of rounds, 1 to {ROUNDS_MAX}"),
 }

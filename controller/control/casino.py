@@ -21,7 +21,7 @@ from controller.core.shoe import END_REASONS
 from controller.panel import Words
 from controller.ports import Answer, Outbox, Outcome, Submit
 
-from .acts import Reader, between, pattern, text
+from .acts import SEQNO_MAX, Reader, between, pattern, text
 from .messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 
 LIFETIME_S_MAX = 86_400  # how far ahead `expires` may lie: what was kept back longer than a day is nobody's wish now
 RESEND_MAX = 1_000  # messages an answer: some half a megabyte; the asker comes again for the rest
-SEQNO_MAX = 2**53  # the largest whole number that every reader of JSON holds exactly (RFC 8259, 6)
 
 
 REFUSALS = (

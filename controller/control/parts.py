@@ -28,6 +28,10 @@ class Part(NamedTuple):
     acts: Mapping[str, Callable[[], int]] = MappingProxyType({})
 
 
+def in_round(state: State) -> bool:
+    return state.round is not None or state.phase in _IN_ROUND
+
+
 def diag(parts: Mapping[str, Part], part: str, *, act: str = "", state: State | None) -> dict[str, Any]:
     """`part`, `driver`, what the part sees and, with an `act`, for how long that goes on now, `test_ms`.
 
@@ -41,7 +45,7 @@ def diag(parts: Mapping[str, Part], part: str, *, act: str = "", state: State | 
         return {**told, **found.see()}
     if act not in found.acts:
         raise Refused("no_test", part=part)
-    if state is not None and (state.round is not None or state.phase in _IN_ROUND):
+    if state is not None and in_round(state):
         raise Refused("round_runs", part=part)
     if part in _HIDES and state is not None and state.shoe is not None:
         raise Refused("shoe_loaded", part=part)

@@ -82,6 +82,7 @@ class Desk:
     backlog: Callable[[], dict[str, int]]
     watch: Callable[[Callable[[object], None]], None]
     recall: Callable[[int], list[dict[str, Any]]]
+    resend: Callable[[int, str | None], dict[str, Any]]
     verify: Callable[[], Verdict]
     diag: Callable[[str, str], dict[str, Any]]
 
@@ -115,6 +116,7 @@ class ControlServer:
             "recall": self._recall,
             "journal.verify": self._verify,
             "diag": self._diag,
+            "casino.resend": self._resend,
         }
 
     def open(self) -> None:
@@ -272,6 +274,15 @@ class ControlServer:
             raise self._refusal(refused.key, refused.values) from None
         if act:
             log.info("control: %s of %s begins", act, part)
+        return told
+
+    async def _resend(self, params: dict[str, Any]) -> dict[str, Any]:
+        read = acts.read(params, ("from",), ("publisher",))
+        try:
+            told = self._desk.resend(read["from"], read.get("publisher"))
+        except Refused as refused:
+            raise self._refusal(refused.key, refused.values) from None
+        log.info("control: %s sends messages %d to %d again", told["publisher"], told["from"], told["to"])
         return told
 
     def _levels(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Numbers(Protocol):
 
 
 class _Resend(NamedTuple):
-    """What a command asked for, as far as it is still to be sent, and the reply behind it."""
+    """What a command asked for, as far as it is still to be sent, and the reply behind it; a person's has none."""
 
     numbers: range
     reply: bytes
@@ -152,6 +152,10 @@ class TableEnd:
         else:
             self._replies.append(reply)
 
+    def send_again(self, numbers: range) -> None:
+        """Sends the messages of those numbers that are still there beside the feed, once."""
+        self._resends.append(_Resend(numbers, b""))
+
     # --- what goes out ------------------------------------------------------------------------------------
 
     @property
@@ -217,7 +221,8 @@ class TableEnd:
         numbers, reply = self._resends.popleft()
         found = self._numbers.read(numbers.start - 1, 1) if numbers else ()
         if not found or found[0].seqno >= numbers.stop:
-            self._replies.append(reply)
+            if reply:
+                self._replies.append(reply)
             return
         message = found[0]
         self._resends.appendleft(_Resend(range(message.seqno + 1, numbers.stop), reply))

@@ -516,3 +516,24 @@ def test_no_more_than_sixteen_wait_for_their_answers(tmp_path: Path, caplog: pyt
             await until(lambda: len(asked.commands) == 17, "the one that was ignored")
 
     run(story())
+
+
+def test_what_a_person_wants_again_comes_beside_the_feed(tmp_path: Path) -> None:
+    """`tablectl casino resend`: once, no cursor moves, and it is nobody's reply; not while the line is down."""
+
+    async def story() -> None:
+        async with Table(tmp_path) as table:
+            assert not table.publisher.resend(range(1, 2))
+            table.outbox.add(40)
+            await until(lambda: table.outbox.cursor("serial") == 40, "every receipt")
+            moves = list(table.outbox.moves)
+            assert table.publisher.resend(range(5, 41))
+            table.outbox.add(1)
+            consumer = table.casino.consumer
+            await until(lambda: len(consumer.again) == 36 and len(consumer.taken) == 41, "all again, and the new one")
+            assert consumer.again == [(message.seqno, message.data) for message in table.outbox.messages[4:40]]
+            await until(lambda: table.outbox.cursor("serial") == 41, "its receipt")
+            assert table.outbox.moves == [*moves, ("serial", 41)]
+            assert (consumer.replies, consumer.repeats) == ([], 0)
+
+    run(story())

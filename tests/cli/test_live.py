@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from tests.broker import HOST, Broker, Subscriber
 from tests.live import LiveTable, wait_for
 
 REPO = Path(__file__).parents[2]
@@ -64,3 +66,32 @@ def test_a_device_is_followed_until_the_table_stops(tmp_path: Path) -> None:
             assert table.stop() == 0
             assert follower.wait(30) == 3
             assert "ask tablectl status" in follower.stderr.read()
+
+
+def test_the_casino_gets_its_messages_again(tmp_path: Path) -> None:
+    """Twice on the broker, in order, the same bytes; the file keeps its one copy, and says so."""
+    sections: dict[str, Any] = {"primary": "file", "file": {"path": str(tmp_path / "feed.jsonl")}, "receipt": "broker"}
+    with Broker(tmp_path) as broker, Subscriber(broker.port, "baccarat/BAC-07/feed") as casino:
+        sections["mqtt"] = {"host": HOST, "port": broker.port}
+        with LiveTable(tmp_path, casino=sections) as table:
+            wait_for(lambda: set(table.status()["backlog"].values()) == {0}, "every receipt")
+            head = table.status()["seqno"]
+            casino.wait(lambda: len(casino.got) == head, "every message")
+
+            def tablectl(*arguments: str) -> "subprocess.CompletedProcess[str]":
+                command = [sys.executable, "-m", "controller.cli", "--socket", str(table.socket), "casino", "resend"]
+                return subprocess.run(
+                    [*command, *arguments], capture_output=True, timeout=60, check=False, cwd=REPO, text=True
+                )
+
+            ran = tablectl("--from", "2", "--publisher", "mqtt")
+            assert (ran.returncode, ran.stdout) == (0, f"mqtt: messages 2 to {head} are sent again\n")
+            casino.wait(lambda: len(casino.got) == 2 * head - 1, "all but one again")
+            payloads = [got.payload for got in casino.got]
+            assert payloads[head:] == payloads[1:head]
+            ran = tablectl("--from", "2")
+            assert ran.returncode == 1
+            assert "a file keeps what was written to it" in ran.stderr
+            assert tablectl("--from", str(head + 1), "--publisher", "mqtt").returncode == 1
+            assert table.stop() == 0
+    assert len((tmp_path / "feed.jsonl").read_bytes().splitlines()) == head + 1

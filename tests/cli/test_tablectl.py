@@ -19,7 +19,7 @@ import pytest
 from controller import keys
 from controller.adapters.journal_sqlite import JournalSqlite, claim
 from controller.cli import main, show, tablectl
-from controller.control.parts import PARTS
+from controller.control.parts import CASINO, PARTS
 from tests.control.served import in_background
 from tests.shoes import SHOES, expected, told
 from tests.table_rig import BY_DEALER, FREE_RUNNING, Rig
@@ -539,7 +539,7 @@ def test_diag_never_fights_a_daemon_that_holds_the_folder(devices: Path, tmp_pat
 
 
 def test_diag_knows_every_part() -> None:
-    assert tuple(part.value for part in tablectl.PartName) == PARTS
+    assert tuple(part.value for part in tablectl.PartName) == (*PARTS, CASINO)
 
 
 def test_diag_without_a_daemon_or_a_configuration(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from controller import keys
-from controller.control import audit, parts, recall
+from controller.control import again, audit, parts, recall
 from controller.control.parts import Part
 from controller.control.server import ControlServer, Desk
 from controller.panel import Words
@@ -36,7 +36,10 @@ async def until(true: Callable[[], Coroutine[Any, Any, bool]]) -> None:
 
 
 def desk_of(rig: Rig, language: str = "en", have: Mapping[str, Part] | None = None) -> Desk:
-    """As the wiring makes it, but for a journal in memory; `have` are its devices, none at first."""
+    """As the wiring makes it, but for a journal in memory; `have` are its devices, none at first.
+
+    What is asked for again from message 2 on finds its line down.
+    """
     journal = rig.journal
     return Desk(
         table=rig.speaker.table,
@@ -53,6 +56,14 @@ def desk_of(rig: Rig, language: str = "en", have: Mapping[str, Part] | None = No
         watch=rig.loop.watchers.append,
         recall=lambda count: recall.rounds((row.body for row in reversed(journal.rows)), count),
         verify=lambda: verdict_of(rig),
+        resend=lambda first, publisher: again.resend(
+            journal,
+            {"mqtt": lambda numbers: numbers.start != 2, "file": None},
+            "mqtt",
+            rig.loop.state,
+            first=first,
+            publisher=publisher,
+        ),
         diag=lambda part, act: parts.diag({} if have is None else have, part, act=act, state=rig.loop.state),
     )
 

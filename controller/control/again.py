@@ -1,0 +1,40 @@
+"""Messages of the feed once more, because somebody at the casino wants them: from a number on, by one publisher."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controller.core.conditions import Refused
+from controller.core.state import State
+from controller.ports import Outbox
+
+from .messages import FAILED, RpcError
+from .parts import in_round
+
+Resend = Callable[[range], bool]
+"""Sends these messages again; False where its line is down, and nobody would hear it."""
+
+
+def resend(
+    outbox: Outbox, doors: Mapping[str, Resend | None], primary: str, state: State, *, first: int, publisher: str | None
+) -> dict[str, Any]:
+    """From message `first` to the newest, by `publisher` or the primary: {publisher, from, to}. No cursor moves.
+
+    `doors` has each publisher of the table, None for one that cannot. Refused where a round that waits for receipts
+    would wait behind them; RpcError says why not.
+    """
+    name, head = publisher or primary, outbox.head
+    if name not in doors:
+        raise RpcError(FAILED, f"this table does not publish by {name}: it has {', '.join(doors)}")
+    door = doors[name]
+    if door is None:
+        raise RpcError(FAILED, f"a {name} keeps what was written to it: copy it, or use tablectl journal export")
+    if first > head:
+        raise RpcError(FAILED, f"the newest message is {head}")
+    oldest = outbox.read(first - 1, 1)[0].seqno
+    if oldest > first:
+        raise RpcError(FAILED, f"the oldest message here is {oldest}: what was before it is in the exported journals")
+    if name == primary and in_round(state):
+        raise Refused("not_now")
+    if not door(range(first, head + 1)):
+        raise RpcError(FAILED, f"{name} is down: ask again when tablectl diag casino says that it is up")
+    return {"publisher": name, "from": first, "to": head}
