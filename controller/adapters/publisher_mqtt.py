@@ -40,6 +40,7 @@ LEVEL_TYPE = "application/json"
 WINDOW = 16  # messages without a PUBACK; two more packets stay free for state and status (mosquitto grants 20)
 OVERHEAD = 65  # bytes of a PUBLISH beside topic, type and payload: fixed header 5, lengths 4, properties 56
 PACKET_MAX = 65_536  # bytes: what the broker may send us
+REPLY_OVERHEAD = 9  # bytes of a PUBLISH beside topic, properties and payload: fixed header 5, lengths 4
 COMMANDS_MAX = 16  # packets of the broker without our acknowledgement: bounds what commands may cost at once
 REPLIES_MAX = 2  # packets of replies on their way: what the feed's window leaves free
 KEPT_S = 3_600  # the broker keeps commands for a table that is away so long; what has expired is refused
@@ -476,7 +477,7 @@ class _Session(_Caller):
         if not self._leaving:
             self._pump()
             self._send_levels()
-            self._commands.pump(self._free)
+            self._commands.pump(self._free, self._packet_max)
 
     def rewind(self) -> None:
         """Goes back for what is wanted again."""
@@ -731,8 +732,12 @@ class _Commands:
             after = batch[-1].seqno
         yield answer.reply, _reply_properties(correlation)
 
-    def pump(self, free: Callable[[], int]) -> None:
-        """Sends what there is room for, one answer after the other."""
+    def pump(self, free: Callable[[], int], packet_max: int) -> None:
+        """Sends what there is room for, one answer after the other.
+
+        A packet over the broker's limit is left out: sent, it would end the connection, and its command, which nobody
+        had acknowledged then, would come again and end the next one.
+        """
         while self._out and len(self._mids) < REPLIES_MAX and free() > 0:
             out = self._out[0]
             packet = next(out.packets, None)
@@ -741,6 +746,12 @@ class _Commands:
                 self._client.ack(out.command.mid, out.command.qos)
                 continue
             data, properties = packet
+            size = len(data) + len(out.topic.encode()) + len(properties.pack()) + REPLY_OVERHEAD  # type: ignore[no-untyped-call]
+            if size > packet_max:
+                log.error(
+                    "no reply to %r: %d bytes are over the broker's limit of %d", out.topic[:200], size, packet_max
+                )
+                continue
             info = self._client.publish(out.topic, data, qos=1, properties=properties)
             if info.rc == mqtt.MQTT_ERR_NO_CONN:
                 return

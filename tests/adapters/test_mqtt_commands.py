@@ -197,6 +197,30 @@ def test_replies_and_the_feed_share_a_narrow_window(tmp_path: Path) -> None:
     run(whole())
 
 
+def test_a_reply_over_the_brokers_limit_poisons_no_connection(tmp_path: Path) -> None:
+    """bug_reports D47. With its command's own tag the reply is larger than what the broker takes."""
+
+    async def whole() -> None:
+        with (
+            Broker(tmp_path, "max_packet_size 20000") as broker,
+            Subscriber(broker.port, f"{TABLE}/replies/#", made_up=True) as server,
+        ):
+            async with Table(broker.port) as table:
+                await table.up()
+                server.publish(COMMANDS, b"long", reply_to=REPLIES, tag=b"x" * 19_000)
+                server.publish(COMMANDS, b"short", reply_to=REPLIES)
+                await asked(table, 2)
+                for _, _, done in table.asked:
+                    done.set_result(Answer(b"y" * 2_000))
+                assert [len(got.payload) for got in await replied(server)] == [2_000]
+                table.outbox.add()
+                await table.drained()
+                assert [data for data, _, _ in table.asked] == [b"long", b"short"]
+                assert [link.up for link in table.heard.of(LinkChanged)] == [True]
+
+    run(whole())
+
+
 # --- the casino server's own status: the link is up only while it is --------------------------------------------------
 
 SAYINGS = [
