@@ -214,8 +214,9 @@ class _Line:
                 self._advance(found)
 
     def _command(self, payload: bytes) -> None:
-        if self._asked >= COMMANDS_MAX:
-            log.warning("%s: ignored a command: %d wait for their answers", self._owner.port, self._asked)
+        waiting = self._asked + self._end.unsent
+        if waiting >= COMMANDS_MAX:
+            log.warning("%s: ignored a command: %d wait for their answers", self._owner.port, waiting)
             return
         self._asked += 1
         end = self._end

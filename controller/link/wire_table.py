@@ -60,6 +60,7 @@ class TableEnd:
         self._parts: deque[tuple[Kind, bytes]] = deque()  # of one message
         self._replies: deque[bytes] = deque()
         self._resends: deque[_Resend] = deque()
+        self._reply_next = True  # else a part goes first: commands without end must not stop the feed
 
     # --- what the casino's end says -----------------------------------------------------------------------
 
@@ -159,6 +160,11 @@ class TableEnd:
     # --- what goes out ------------------------------------------------------------------------------------
 
     @property
+    def unsent(self) -> int:
+        """How many replies are not on their way yet."""
+        return len(self._replies) + len(self._resends)
+
+    @property
     def due(self) -> int:
         """When `next` is to be asked at the latest, whatever happens before."""
         return self._due
@@ -177,10 +183,12 @@ class TableEnd:
             return None
         if not self._parts:
             self._fill(now)
-        if self._replies:
+        if self._replies and (self._reply_next or not self._parts):
+            self._reply_next = False
             return wire.pack(Kind.REPLY, self.session, self._replies.popleft())
         if not self._parts:
             return None
+        self._reply_next = True
         kind, payload = self._parts.popleft()
         return wire.pack(kind, self.session, payload)
 

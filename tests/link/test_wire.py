@@ -366,6 +366,16 @@ def test_replies_go_before_the_feed_and_what_is_sent_again_behind_it() -> None:
         end.reply(bytes(TEXT_MAX + 1))
 
 
+def test_commands_without_end_do_not_stop_the_feed() -> None:
+    """F2: with the feed behind the replies no receipt would come, and round after round would be cancelled."""
+    end = up(Outbox(3))
+    for number in range(5):
+        end.reply(b"%d" % number)
+    assert end.unsent == 5
+    assert said(end, 0) == ["B0/0", "Y", *span(1, 1), "Y", *span(2, 2), "Y", *span(3, 3), "Y", "Y"]
+    assert end.unsent == 0
+
+
 def test_a_line_that_gives_back_what_is_sent_does_not_come_up() -> None:
     end, frames = begun(Outbox(3)), Frames(CRC32, LIMIT)
     hello = end.next(0)
