@@ -451,6 +451,7 @@ def casino_desk(table: Table, words: Words, command_keys: dict[str, str]) -> Cas
         words=words,
         outbox=table.journal,
         submit=lambda event: beating().submit(event),
+        seen=table.journal.seen,
         now=table.clock.now,
         wall=lambda: table.clock.wall(table.clock.now())[0],
     )

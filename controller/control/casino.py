@@ -81,8 +81,8 @@ class Command(NamedTuple):
 class CasinoDesk:
     """What the casino's commands may see and do of a table.
 
-    `keys`: whose commands are obeyed, public key by keyid; `verify` whether such a key signed these bytes. `now` is
-    monotonic ns, `wall` UTC ns.
+    `keys`: whose commands are obeyed, public key by keyid; `verify` whether such a key signed these bytes; `seen`
+    whether the journal has an event with that key. `now` is monotonic ns, `wall` UTC ns.
     """
 
     table: str
@@ -93,6 +93,7 @@ class CasinoDesk:
     words: Words
     outbox: Outbox
     submit: Submit
+    seen: Callable[[tuple[str, str]], bool]
     now: Callable[[], int]
     wall: Callable[[], int]
 
@@ -110,8 +111,7 @@ class CasinoDesk:
                 return done
             log.info("casino: %s %s by %s", command.method, command.id, *command.by)
             self._check(command)
-            key = ("casino", command.id)
-            decided = self.submit(event(self.now(), by=command.by, key=key, **command.params))
+            decided = self.submit(event(self.now(), by=command.by, key=_key(command.id), **command.params))
             return loop.create_task(self._answer(command, decided))
         except NoCommandError as no:
             log.warning("casino: refused a command, %s: %s: %r", no.why, no, data[:200])
@@ -157,7 +157,7 @@ class CasinoDesk:
         if not good:
             raise NoCommandError("bad_signature", INVALID_REQUEST, "the key did not sign these bytes")
         left = _seconds(told["expires"]) - self.wall() / 1e9
-        if not 0 < left <= LIFETIME_S_MAX:
+        if not 0 < left <= LIFETIME_S_MAX and not self.seen(_key(told["id"])):  # else it was obeyed, and is answered so
             why = "expired" if left <= 0 else "too_far"
             raise NoCommandError(why, INVALID_REQUEST, f"expires is {left:.0f} s from now, by the table's clock")
         return (f"casino-{told['keyid']}",)
@@ -183,6 +183,11 @@ class CasinoDesk:
         said = self.words.refused(key, values)
         log.info("casino: %s %s was refused: %s", command.method, command.id, said)
         return Answer(dump_error(RpcError(REFUSED, said, {"key": key, "values": values, "text": said}, command.id)))
+
+
+def _key(id_: str) -> tuple[str, str]:
+    """What makes a command one event, on whatever way and however often it comes."""
+    return "casino", id_
 
 
 async def _after(recorded: "asyncio.Future[Outcome]", error: RpcError) -> Answer:

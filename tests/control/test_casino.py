@@ -48,6 +48,7 @@ class House:
             words=Words("en"),
             outbox=rig.journal,
             submit=rig.loop.submit,
+            seen=rig.journal.seen,
             now=rig.clock.now,
             wall=lambda: rig.clock.wall(rig.clock.now())[0],
         )
@@ -316,6 +317,21 @@ def test_nor_after_a_restart() -> None:
             assert "pause" not in house.stands()
 
     run(whole)
+
+
+def test_what_was_obeyed_in_time_is_answered_so_when_it_comes_again_too_late() -> None:
+    """bug_reports D47. Killed before the reply, the table gets it again when it has expired."""
+
+    async def act(house: House) -> None:
+        pause = command("pause")
+        await house.answer(pause)
+        await house.answer(command("resume"))
+        house.desk = replace(house.desk, wall=lambda: WALL_NS + 3_600 * 10**9)
+        assert reply(await house.answer(pause))["result"]["repeated"] is True
+        assert house.stands() == []
+        await house.refuses(command("pause"), "expired", INVALID_REQUEST)
+
+    check(act)
 
 
 def test_a_command_that_was_refused_is_not_obeyed_late() -> None:
