@@ -348,13 +348,23 @@ class WholeTable:
     async def resolve(self, code: str, choice: str) -> Outcome:
         return await self.heart.submit(ResolveAsked(self.loop.now(), code, choice, by=BOTH))
 
+    async def close(self) -> None:
+        """After its goodbye."""
+        self.scanner.unplug()
+
 
 Main = Callable[[WholeTable], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
 async def whole_table(
-    loop: VirtualLoop, folder: Path, devices: Mapping[str, Any], *, hid: bool = False, refresh_s: float = 3_600.0
+    loop: VirtualLoop,
+    folder: Path,
+    devices: Mapping[str, Any],
+    *,
+    hid: bool = False,
+    refresh_s: float = 3_600.0,
+    sort: type[WholeTable] = WholeTable,
 ) -> AsyncIterator[WholeTable]:
     """The table of a configuration whose sections beside the plain ones are `devices`, until its goodbye.
 
@@ -375,7 +385,7 @@ async def whole_table(
     path = folder / "table.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
     table, control = wiring.build(path, ground)
-    whole = WholeTable(loop, ground, table, scanner)
+    whole = sort(loop, ground, table, scanner)
     if whole.display is not None:
         whole.display._refresh_s, whole.display._retry_s = refresh_s, (0.001, 0.004)
     loop.clock.held = whole.at_work
@@ -392,7 +402,7 @@ async def whole_table(
         if not whole.serving.done():
             signal.raise_signal(signal.SIGTERM)
         await whole.serving
-        scanner.unplug()
+        await whole.close()
 
 
 def at_table(folder: Path, devices: Mapping[str, Any], main: Main, **how: Any) -> None:  # noqa: ANN401 - of whole_table
