@@ -81,8 +81,10 @@ def _runs_free(state: State) -> bool:
 
     A lost link does not undo a card that has left the shoe (F1, F3), and the scan that cures a misread is that card's.
     """
-    barred = any(c.stops >= f.Stops.ROUNDS and not conditions.row(c.code).scan_cures for c in state.conditions)
-    return state.procedure.open_betting is Opens.NONE and not barred
+    if state.procedure.open_betting is not Opens.NONE:
+        return False
+    bars = [c for c in conditions.standing(state) if c.stops >= f.Stops.ROUNDS and c.code != "offline"]
+    return all(conditions.row(c.code).scan_cures for c in bars)
 
 
 def begin_round(state: State, *, dummy: bool) -> f.RoundBegun:

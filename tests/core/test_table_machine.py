@@ -17,7 +17,18 @@ from controller.core import events as e
 from controller.core.cards import DECK, Card, Slot
 from controller.core.conditions import ROWS
 from controller.core.facts import Phase, Stops
-from controller.core.profile import Burn, Confirms, CutFirst, LastRound, Opens, Position, Procedure, Rescan, Stage
+from controller.core.profile import (
+    Burn,
+    Confirms,
+    CutFirst,
+    LastRound,
+    Limit,
+    Opens,
+    Position,
+    Procedure,
+    Rescan,
+    Stage,
+)
 from controller.core.shoe import counts
 from controller.core.state import State
 from controller.core.view import Text
@@ -26,7 +37,7 @@ from tests.profiles import CLASSIC, COMMISSION, NO_COMMISSION
 from tests.table.driver import SECOND, Table
 from tests.table.language import SCRIPTS
 
-BOTH = ("dealer", "pit")
+BOTH, CASINO = ("dealer", "pit"), ("casino-1",)
 FEW = tuple(Card.parse(name) for name in ("AS", "2D", "3H", "4C", "5S", "6D", "7H", "8C", "9S", "TD", "KH"))
 SPANS = (0, 1, 150_000_000, 700_000_000, SECOND, 3 * SECOND, 5 * SECOND, 16 * SECOND, 70 * SECOND)
 CHOICES = sorted({choice for row in ROWS.values() for choice in row.exits})
@@ -54,10 +65,12 @@ deviations = st.fixed_dictionaries(
 )
 procedures = st.builds(
     Procedure,
-    open_betting=st.sampled_from([Opens.DEALER, Opens.DEALER, Opens.AUTO, Opens.NONE]),
+    open_betting=st.sampled_from([Opens.DEALER, Opens.DEALER, Opens.AUTO, Opens.SERVER, Opens.NONE]),
     confirm_result=st.sampled_from(list(Confirms)),
     offline_rounds=st.booleans(),
     receipts=st.booleans(),
+    limits=st.booleans(),
+    enrolment=st.booleans(),
     sensors=st.booleans(),
     max_pending=st.sampled_from([1, 2]),
     position=st.sampled_from(Position),
@@ -232,6 +245,49 @@ class Night(RuleBasedStateMachine):
     def end_shoe(self, reason: str) -> None:
         self.submit(e.EndShoeAsked(self.table.now, reason, by=BOTH))
 
+    # --- the casino server --------------------------------------------------------------------------------
+
+    @rule()
+    def server_opens(self) -> None:
+        self.submit(e.OpenAsked(self.table.now, by=CASINO))
+
+    @rule()
+    def server_closes(self) -> None:
+        self.submit(e.CloseAsked(self.table.now, casino=True, by=CASINO))
+
+    @rule(reason=st.sampled_from(["discretion", "fault", "day_end"]))
+    def server_ends(self, reason: str) -> None:
+        self.submit(e.EndShoeAsked(self.table.now, reason, casino=True, by=CASINO))
+
+    @rule(on=st.booleans())
+    def pause(self, on: bool) -> None:
+        now = self.table.now
+        self.submit(e.PauseAsked(now, "maintenance", by=CASINO) if on else e.ResumeAsked(now, by=CASINO))
+
+    @rule(up=st.booleans())
+    def video(self, up: bool) -> None:
+        self.submit(e.VideoChanged(self.table.now, up, by=CASINO))
+
+    @rule()
+    def ask_void(self) -> None:
+        self.submit(e.VoidRequested(self.table.now, "odd", by=CASINO))
+
+    @rule(outcome=st.sampled_from(["player", "banker", "tie"]))
+    def dispute(self, outcome: str) -> None:
+        self.submit(e.ResultDisputed(self.table.now, self.table.state.seqno, outcome, by=CASINO))
+
+    @rule(most=st.sampled_from(["500", "5000"]))
+    def limits(self, most: str) -> None:
+        self.submit(e.LimitsGiven(self.table.now, (Limit("player", "10", most),), by=CASINO))
+
+    @rule()
+    def enrol(self) -> None:
+        self.submit(e.Enrolled(self.table.now, by=CASINO))
+
+    @rule(why=st.sampled_from(["malformed", "expired"]))
+    def bad_command(self, why: str) -> None:
+        self.submit(e.CommandRefused(self.table.now, why))
+
     # --- the link, the devices, the machine --------------------------------------------------------------
 
     @rule(up=st.booleans())
@@ -261,6 +317,10 @@ class Night(RuleBasedStateMachine):
     def restart(self, other: bool) -> None:
         self.table.restart(other=other)
 
+    @rule(after=st.sampled_from([-86_400 * SECOND, 90 * SECOND]), synchronised=st.booleans())
+    def clock_set(self, after: int, synchronised: bool) -> None:
+        self.submit(e.ClockStepped(self.table.now, 0, after, synchronised))
+
     @rule()
     def stop(self) -> None:
         self.submit(e.Stopped(self.table.now, "service"))
@@ -273,13 +333,18 @@ class Night(RuleBasedStateMachine):
             self.watch.close(State())
 
     def way_out(self) -> None:
-        """Devices mended, the link up, two people who settle what stands: then a round begins, or the shoe closes."""
+        """Devices mended, the link up, a server that says what it must, two people who settle what stands.
+
+        Then a round may begin, or the shoe closes.
+        """
         now = self.table.now
         for code in FAULTS:
             self.submit(e.FaultGone(now, code, "part"))
         self.submit(e.LidChanged(now, False))
         self.submit(e.BacklogChanged(now, False, 0))
         self.submit(e.LinkChanged(now, up=True))
+        self.limits("5000")
+        self.enrol()
         for _ in range(WAY_OUT):
             if self.settled():
                 return
