@@ -81,6 +81,8 @@ def _mqtt(config: Config) -> Findings:
         yield (*where, "tls"), "cert and key go together: give both, or neither"
     if mqtt.password_file is not None and mqtt.username is None:
         yield (*where, "password_file"), "a password needs a username: add it"
+    if mqtt.server_status is not None and mqtt.server_status.startswith(f"{mqtt.prefix}/{config.table.id}/"):
+        yield (*where, "server_status"), "this is the table's own topic: give the casino server's, as in casino/status"
 
 
 def _command_keys(config: Config) -> Findings:

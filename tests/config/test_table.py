@@ -182,6 +182,9 @@ casino: {primary: mqtt, mqtt: {host: b, ▸tls: {ca: /a, cert: /c}}}
 casino: {primary: mqtt, mqtt: {host: b, port: 1883, password_file: ▸/p}}
 ! a password needs a username
 
+casino: {primary: mqtt, mqtt: {host: b, port: 1883, server_status: ▸baccarat/BAC-07/status}}
+! this is the table's own topic
+
 procedure: {open_betting: ▸server}
 ! open_betting is server, but without casino.command_keys
 
