@@ -164,7 +164,7 @@ class Clock(Protocol):
         """UTC nanoseconds at that monotonic instant, and whether the clock is synchronised."""
 
     def not_before(self, utc: int) -> None:
-        """No wall time told from now on is before this, UTC ns."""
+        """No wall time is told before this, UTC ns, until the clock is synchronised."""
 
     def look(self) -> None:
         """Called every few seconds: tells of a wall clock that was set (also a Source of `ClockStepped`)."""

@@ -69,7 +69,10 @@ class SystemClock:
         self._alarm: asyncio.TimerHandle | None = None
 
     def not_before(self, utc: int) -> None:
-        """No time told from now on is before `utc`, UTC ns: a board without a clock chip wakes up in the past."""
+        """No time is told before `utc`, UTC ns, until the clock is synchronised.
+
+        A board without a clock chip wakes up in the past; and one that once woke up in the future comes back from it.
+        """
         self._floor = utc - self.now()
 
     def wall(self, at: int) -> tuple[int, bool]:
@@ -77,7 +80,7 @@ class SystemClock:
         if now - self._looked >= SYNC_LOOK_NS:
             self._looked, self._synchronised = now, self._is_synchronised()
         offset = self._utc() - now
-        if self._floor is not None and offset < self._floor:
+        if self._floor is not None and offset < self._floor and not self._synchronised:
             return at + self._floor, False
         return at + offset, self._synchronised
 

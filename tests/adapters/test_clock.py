@@ -94,12 +94,25 @@ def test_this_kernel_says_yes_or_no() -> None:
 def test_no_time_is_before_the_last_record_and_then_none_is_synchronised() -> None:
     """A board without a clock chip wakes up where it was switched on first."""
     machine = Machine()
+    machine.synchronised = False
     last = machine.utc + 86_400 * SECOND
     machine.clock.not_before(last)
     assert machine.clock.wall(machine.mono) == (last, False)
     machine.passes(10)
     assert machine.clock.wall(machine.mono) == (last + 10 * SECOND, False)
     machine.passes(5, utc=86_500)
+    assert machine.clock.wall(machine.mono) == (machine.utc, False)
+
+
+def test_a_table_that_once_woke_up_in_the_future_comes_back() -> None:
+    """I38. Else every command of the casino would be expired for years, and nothing could open the betting again."""
+    machine = Machine()
+    machine.synchronised = False
+    last = machine.utc + 20 * 365 * 86_400 * SECOND
+    machine.clock.not_before(last)
+    assert machine.clock.wall(machine.mono) == (last, False)
+    machine.passes(10)
+    machine.synchronised = True
     assert machine.clock.wall(machine.mono) == (machine.utc, True)
 
 
@@ -256,6 +269,8 @@ LABELS = {  # module: what it takes of the wall clock, and what for
     "adapters/clock.py": {"time_ns"},  # the label of an event
     "adapters/memory.py": {"time_ns"},  # the same, at a table that is simulated
     "adapters/journal_sqlite.py": {"time"},  # the generation's name
+    "adapters/publisher_mqtt.py": {"strftime", "gmtime"},  # said of a certificate
+    "doctor.py": {"fromtimestamp", "now"},  # how far the clock is from the last record
 }
 
 
