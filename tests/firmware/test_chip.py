@@ -178,6 +178,22 @@ def test_the_watchdog_bites_where_sampling_stands_still(how: str) -> None:
         assert chip.bench.resets == 1
 
 
+def test_a_program_that_was_away_says_that_it_lost_samples() -> None:
+    with Chip() as chip:
+        chip.run(100_000)
+        address = symbols()["hal_rest"]
+        whole = chip.bench.word(address)
+        chip.bench.patch(address, HANG)
+        chip.run(20_000)
+        chip.bench.patch(address, whole)
+        chip.run(500_000)
+        assert chip.bench.resets == 0
+        assert [(event.kind, event.why) for _, event in chip.events[2:]] == [(Kind.AMBIGUOUS, Why.LOST)]
+        assert 30 <= chip.last(Heartbeat).late_ticks <= 34  # of 40, those that had room were judged
+        a_card(chip)
+        assert kinds(chip)[-1] is Kind.CARD
+
+
 def test_one_that_hangs_for_good_is_reset_again_and_again() -> None:
     with Chip() as chip:
         chip.run(100_000)
@@ -207,6 +223,17 @@ def test_thresholds_are_kept_over_a_power_cut() -> None:
         assert chip.ask(AskThresholds(), Thresholds) == kept
         a_card(chip)
         assert kinds(chip)[-1] is Kind.CARD
+
+
+def test_a_byte_that_is_right_already_is_not_written_again() -> None:
+    with Chip() as chip:
+        chip.run(50_000)
+        for generation, inner_on in enumerate((700, 710, 720), 1):
+            begun = chip.bench.now
+            kept = chip.ask(WISHED._replace(inner_on=inner_on), Thresholds, 200_000)
+            assert kept.generation == generation
+            took = next(at for at, message in chip.heard if message == kept) - begun
+        assert took < 12 * EEPROM_BYTE_US  # the generation, one threshold, the check
 
 
 @pytest.mark.parametrize("at_byte", [0, 1, 3, 9, 21])
