@@ -32,6 +32,7 @@
 #define EEPROM_CYCLES (BENCH_HZ / 10000u * 34u) /* a byte takes 3.4 ms */
 #define LIMIT_CYCLES 100000u                    /* the longest run between two looks at the clock */
 #define PAINT 0xA5u                             /* what memory holds after power came, for who looks at the stack */
+#define PAINT_RUN 4u /* what was pushed may look like it */
 #define RECEIVE_DEPTH 2u
 
 enum kind { RUN_END, LEVEL, LID, SUPPLY, RECEIVE, SENT, RESET };
@@ -199,7 +200,8 @@ static void set_lid(struct bench *bench) {
     const bool driven = bench->lid != BENCH_FLOAT;
     const bool pulled = (bench->avr->data[0x2B] >> LID_PIN & 1u) != 0; /* PORTD */
     const bool high = driven ? bench->lid == BENCH_HIGH : pulled;
-    avr_ioport_external_t external = {.name = 'D', .mask = driven ? 1u << LID_PIN : 0, .value = high ? 1u << LID_PIN : 0};
+    const uint8_t bit = 1u << LID_PIN;
+    avr_ioport_external_t external = {.name = 'D', .mask = driven ? bit : 0, .value = high ? bit : 0};
     avr_ioctl(bench->avr, AVR_IOCTL_IOPORT_SET_EXTERNAL('D'), &external);
     irq(bench, AVR_IOCTL_IOPORT_GETIRQ('D'), LID_PIN)->flags |= IRQ_FLAG_INIT;
     avr_raise_irq(irq(bench, AVR_IOCTL_IOPORT_GETIRQ('D'), LID_PIN), high);
@@ -234,7 +236,9 @@ static unsigned carried(struct bench *bench, enum bench_way way, uint8_t *byte, 
     return fault == BENCH_DOUBLE ? 2 : 1;
 }
 
-static unsigned waiting(const uart_fifo_t *bytes) { return (unsigned)(bytes->write - bytes->read) % uart_fifo_fifo_size; }
+static unsigned waiting(const uart_fifo_t *bytes) {
+    return (unsigned)(bytes->write - bytes->read) % uart_fifo_fifo_size;
+}
 
 static void receive(struct bench *bench, uint8_t byte) {
     bool framing;
@@ -516,10 +520,12 @@ uint64_t bench_slept(const struct bench *bench) { return bench->slept; }
 
 unsigned bench_stack(const struct bench *bench) {
     const avr_t *avr = bench->avr;
-    unsigned low = avr->ramend + 1u;
-    while (low > RAM_BEGIN && !(avr->data[low - 1u] == PAINT && avr->data[low - 2u] == PAINT && avr->data[low - 3u] == PAINT &&
-                                avr->data[low - 4u] == PAINT))
-        low--;
+    unsigned low = avr->ramend + 1u, paint = 0; /* so many bytes below that nobody has written */
+    for (unsigned at = low; at > RAM_BEGIN && paint < PAINT_RUN; at--) {
+        paint = avr->data[at - 1u] == PAINT ? paint + 1u : 0;
+        if (paint == 0)
+            low = at - 1u;
+    }
     return avr->ramend + 1u - low;
 }
 

@@ -1,7 +1,7 @@
 /* The sensor head's firmware on a simulated ATmega328P, with the wires it hangs on. Time is in cycles of 16 MHz.
  *
- * Inputs are put in line with the cycle at which they happen; bench_run lets time pass, and the line to the table gathers
- * bytes with the cycle at which each was whole. No wall clock is read: the same inputs give the same bytes.
+ * Inputs are put in line with the cycle at which they happen; bench_run lets time pass, and the line to the table
+ * gathers bytes with the cycle at which each was whole. No wall clock is read: the same inputs give the same bytes.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -69,7 +69,7 @@ uint8_t *bench_eeprom(struct bench *bench, size_t *size);
 
 bool bench_emitters(const struct bench *bench);
 unsigned bench_resets(const struct bench *bench);   /* by the watchdog */
-unsigned bench_overruns(const struct bench *bench); /* bytes that came while two waited to be read: the chip has room for two */
+unsigned bench_overruns(const struct bench *bench); /* bytes that came while two waited: there is no room */
 uint64_t bench_slept(const struct bench *bench);    /* cycles */
 unsigned bench_stack(const struct bench *bench);    /* the most bytes since power came */
 bool bench_crashed(const struct bench *bench);

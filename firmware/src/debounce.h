@@ -1,4 +1,4 @@
-/* A bouncing line into levels that stand, as controller/link/debounce.py does it: time is weighed, none is forgotten. */
+/* A bouncing line into levels that stand, as controller/link/debounce.py makes them: time is weighed. */
 #ifndef DEBOUNCE_H
 #define DEBOUNCE_H
 

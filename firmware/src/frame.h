@@ -1,5 +1,5 @@
-/* Bodies of bytes as frames on the line, as controller/link/frame.py makes them: COBS over the body and its CRC-16, and a
- * zero. */
+/* Bodies of bytes as frames on the line, as controller/link/frame.py makes them: COBS over the body and its CRC-16,
+ * and a zero. */
 #ifndef FRAME_H
 #define FRAME_H
 

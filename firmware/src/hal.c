@@ -1,5 +1,5 @@
-/* The chip: an ATmega328P. Page numbers are of its data sheet, DS40002061B. Interrupts move samples and bytes, and judge
- * nothing. */
+/* The chip: an ATmega328P. Page numbers are of its data sheet, DS40002061B. Interrupts move samples and bytes, and
+ * judge nothing. */
 #include "hal.h"
 
 #include <avr/eeprom.h>
@@ -236,7 +236,7 @@ void hal_eeprom_read(uint16_t address, void *bytes, uint8_t size) {
 
 /* --- rest ---------------------------------------------------------------------------------------- */
 
-/* What comes between the look and the sleep waits for the next interrupt, which is at most an eighth of a millisecond. */
+/* What comes between the look and the sleep waits for the next interrupt: an eighth of a millisecond at most. */
 void hal_rest(void) {
     SMCR = _BV(SE); /* idle (p. 48) */
     while (filled == taken && received_count == received_taken)

@@ -1,7 +1,7 @@
 /* What the sensors told: events in line for the table, counters, and which sensors are at fault.
  *
- * An event leaves the line when the table has it in its journal. Where the line is full, the last place says so, and what
- * comes then is counted: nothing is lost unsaid.
+ * An event leaves the line when the table has it in its journal. Where the line is full, the last place says so, and
+ * what comes then is counted: nothing is lost unsaid.
  */
 #ifndef LEDGER_H
 #define LEDGER_H

@@ -45,7 +45,8 @@ static void both_saw(struct passages *exit, ticks at, struct ledger *ledger) {
  * a card slid out and then snatched is no longer for it. What it may have done is to stop half way out.
  */
 static uint8_t cards(ticks first, ticks covered, ticks last) {
-    const ticks slower = smaller(larger(first, last), UINT32_MAX / TWO_LAGS - RESOLUTION); /* keeps the products whole */
+    /* So large that it makes no difference, and the products fit. */
+    const ticks slower = smaller(larger(first, last), UINT32_MAX / TWO_LAGS - RESOLUTION);
     const ticks faster = smaller(first, last);
     if (covered <= ONE_LAGS * (slower + RESOLUTION))
         return 1;

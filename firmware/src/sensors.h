@@ -1,4 +1,4 @@
-/* The sensors of the shoe, as controller/link/edges.py puts them together: debounced, put in order of time, classified. */
+/* The sensors of the shoe, as controller/link/edges.py puts them together: debounced, in order of time, classified. */
 #ifndef SENSORS_H
 #define SENSORS_H
 
@@ -11,7 +11,7 @@
 #include "passages.h"
 #include "reflect.h"
 
-#define CHANGES_WAIT_MAX 28u /* what one beam can do while the other cannot make up its mind: CHATTER / SETTLE, and more */
+#define CHANGES_WAIT_MAX 28u /* more than one beam can do while the other cannot make up its mind */
 _Static_assert(CHANGES_WAIT_MAX > CHATTER / SETTLE + 2u, "the changes of one burst have room");
 
 struct change { /* of a beam, which waits for an earlier one of the other */

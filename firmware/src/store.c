@@ -5,8 +5,8 @@
 
 #include "../protocol/protocol.h"
 
-/* For sensors that conduct in light, with a pull-up: an interrupted beam and the black cut card are dark and read high, a
- * card in the mouth reflects and reads low. A broken wire is a beam interrupted, a cut card, or an empty mouth. */
+/* For sensors that conduct in light, with a pull-up: an interrupted beam and the black cut card are dark and read high,
+ * a card in the mouth reflects and reads low. A broken wire is a beam interrupted, a cut card, or an empty mouth. */
 static const struct threshold own[CHANNELS] = {{600, 400}, {600, 400}, {600, 400}, {400, 600}};
 
 static void put_in_force(struct store *store, const struct threshold thresholds[CHANNELS]) {

@@ -19,21 +19,21 @@
 
 static int failures;
 
-#define CHECK(condition)                                                                                                     \
-    do {                                                                                                                     \
-        if (!(condition)) {                                                                                                  \
-            SAY(TEXT ":%d: not so: " TEXT "\n", QUOTED(__FILE__), __LINE__, QUOTED(#condition));                             \
-            failures++;                                                                                                      \
-        }                                                                                                                    \
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            SAY(TEXT ":%d: not so: " TEXT "\n", QUOTED(__FILE__), __LINE__, QUOTED(#condition)); \
+            failures++; \
+        } \
     } while (0)
 
-#define CHECK_EQUAL(got, expected)                                                                                           \
-    do {                                                                                                                     \
-        const long got_ = (long)(got), expected_ = (long)(expected);                                                         \
-        if (got_ != expected_) {                                                                                             \
-            SAY(TEXT ":%d: " TEXT " is %ld, not %ld\n", QUOTED(__FILE__), __LINE__, QUOTED(#got), got_, expected_);          \
-            failures++;                                                                                                      \
-        }                                                                                                                    \
+#define CHECK_EQUAL(got, expected) \
+    do { \
+        const long got_ = (long)(got), expected_ = (long)(expected); \
+        if (got_ != expected_) { \
+            SAY(TEXT ":%d: " TEXT " is %ld, not %ld\n", QUOTED(__FILE__), __LINE__, QUOTED(#got), got_, expected_); \
+            failures++; \
+        } \
     } while (0)
 
 #endif

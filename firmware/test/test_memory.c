@@ -101,7 +101,8 @@ static void what_is_sane(void) {
     static const struct {
         struct threshold threshold;
         bool sane;
-    } cases[] = {{{0, 40}, true}, {{40, 0}, true}, {{39, 0}, false}, {{0, 39}, false}, {{1023, 983}, true}, {{1024, 500}, false}};
+    } cases[] = {{{0, 40}, true},   {{40, 0}, true},     {{39, 0}, false},
+                 {{0, 39}, false}, {{1023, 983}, true}, {{1024, 500}, false}};
     for (unsigned index = 0; index < sizeof cases / sizeof *cases; index++)
         for (unsigned channel = 0; channel < CHANNELS; channel++) {
             struct threshold thresholds[CHANNELS];
@@ -118,7 +119,7 @@ static void one_copy_is_always_whole(void) {
     found = survivor_read(copies, false);
     CHECK(found.boots == 0 && found.last_ms == LAST_UNKNOWN && found.lost == LOST_UNKNOWN);
     for (unsigned turn = 1; turn < 600; turn++) {
-        struct survivor next = {.last_ms = turn, .boots = 7, .turn = (uint8_t)turn, .counters = {.cards = (uint16_t)turn}};
+        struct survivor next = {.last_ms = turn, .boots = 7, .turn = (uint8_t)turn};
         struct survivor torn[COPIES];
         const unsigned kept = (unsigned)rand() % sizeof next;
         survivor_write(copies, &next);
