@@ -319,6 +319,7 @@ static void forget_sending(struct bench *bench) {
 static void reset(struct bench *bench, unsigned cause, uint64_t hold) {
     avr_t *avr = bench->avr;
     const uint64_t back = avr->cycle + hold;
+    const unsigned before = (cause & BENCH_POWER) != 0 ? 0 : avr->data[R_MCUSR]; /* flags stay until they are cleared */
     if (cause != BENCH_EXTERNAL)
         tear(bench);
     avr_reset(avr);
@@ -326,7 +327,7 @@ static void reset(struct bench *bench, unsigned cause, uint64_t hold) {
     avr->state = cpu_Running;
     if (cause == BENCH_POWER)
         memset(avr->data + RAM_BEGIN, PAINT, avr->ramend + 1u - RAM_BEGIN);
-    avr->data[R_MCUSR] = (uint8_t)cause;
+    avr->data[R_MCUSR] = (uint8_t)(before | cause);
     forget_sending(bench);
     avr->cycle = bench->alive_since = back;
     after_reset(bench);
@@ -382,9 +383,10 @@ static void sleeps(avr_t *avr, avr_cycle_count_t cycles) { ((struct bench *)avr-
 static void step(struct bench *bench) {
     avr_t *avr = bench->avr;
     if (avr->run != bench->run_raw) { /* the watchdog bit: the library resets through it */
+        const uint8_t before = avr->data[R_MCUSR];
         avr_run(avr);
         bench->resets++;
-        avr->data[R_MCUSR] = WATCHDOG;
+        avr->data[R_MCUSR] = before | WATCHDOG;
         forget_sending(bench);
         after_reset(bench);
         return;
