@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.link.calibrate import CHANNELS, WAY_MIN, Spread, thresholds
 from controller.link.messages import SWING_MIN
 from firmware import bounds
 from tests.firmware.shoesim import ShoeSim
@@ -60,6 +61,19 @@ def test_the_thresholds_are_the_firmwares_own() -> None:
         [on, off] for _, on, off in table("Thresholds")
     ]
     assert f"at least {SWING_MIN} counts apart" in PAGE.prose
+
+
+def test_the_example_is_what_calibration_makes() -> None:
+    said = re.search(
+        r"reads (\d+) free and (\d+) covered, \*off\* is (\d+) and \*on\* (\d+)\. Less than (\d+) counts", PAGE.prose
+    )
+    assert said is not None
+    free, covered, off, on, least = map(int, said.groups())
+    spread = {name: Spread(free, free) for name in CHANNELS}
+    dark = {name: Spread(covered, covered) for name in CHANNELS}
+    made = thresholds({"empty": spread, "card": dark | {"cut": Spread(free, free)}, "cut_card": dark})
+    assert (made.inner_off, made.inner_on) == (off, on)
+    assert least == WAY_MIN
 
 
 def test_the_bounds_are_those_of_the_build() -> None:
