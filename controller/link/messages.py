@@ -172,7 +172,7 @@ class Heartbeat(NamedTuple):
     resent: int  # events sent again
     bad_frames: int  # received frames that were none, and bytes with a framing error or overrun
     overflows: int  # events that found the queue full
-    late_ticks: int  # samples that came late
+    late_ticks: int  # samples that nobody had time for: what moved meanwhile is told as AMBIGUOUS
 
 
 class Thresholds(NamedTuple):

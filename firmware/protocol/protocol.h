@@ -182,7 +182,7 @@ typedef struct __attribute__((packed)) {
     uint16_t resent; /* events sent again */
     uint16_t bad_frames; /* received frames that were none, and bytes with a framing error or overrun */
     uint16_t overflows; /* events that found the queue full */
-    uint16_t late_ticks; /* samples that came late */
+    uint16_t late_ticks; /* samples that nobody had time for: what moved meanwhile is told as AMBIGUOUS */
 } head_heartbeat_t;
 _Static_assert(sizeof(head_heartbeat_t) == HEAD_HEARTBEAT_BYTES, "head_heartbeat_t has no gaps");
 
