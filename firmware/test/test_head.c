@@ -188,6 +188,22 @@ static void lost_samples_are_told(void) {
     CHECK_EQUAL(table.head.uptime_ms, 610);
 }
 
+/* A beam that flickers without end is at fault, and the other one does not wait for it. */
+static void nobody_waits_for_a_beam_that_flickers(void) {
+    const uint16_t free_level = free_exit.level[PART_OUTER];
+    start(&power_came);
+    pass(100, &free_exit);
+    for (unsigned tick = 0; tick < 100 * TICKS_PER_MS; tick++) {
+        struct sample sample = free_exit;
+        sample.level[PART_OUTER] = tick % 2 == 0 ? 900 : free_level;
+        sample.level[PART_INNER] = tick >= 10 * TICKS_PER_MS && tick < 70 * TICKS_PER_MS ? 900 : free_level;
+        head_sample(&table.head, &sample);
+        if (tick == 60 * TICKS_PER_MS)
+            CHECK(ledger_has(&table.head.ledger, PART_OUTER, HEAD_WHY_FLICKERS));
+    }
+    CHECK_EQUAL(table.head.ledger.counters.pullbacks, 1);
+}
+
 /* More changes than any beam can make have no room, and are told; nothing is written beyond it. */
 static void a_full_line_of_changes_is_told(void) {
     struct sample inner = free_exit;
@@ -239,6 +255,7 @@ int main(void) {
     what_a_reset_lost_is_told_until_somebody_heard_it();
     a_test_refuses_to_blind_a_card();
     lost_samples_are_told();
+    nobody_waits_for_a_beam_that_flickers();
     a_full_line_of_changes_is_told();
     noise();
     return failures;
