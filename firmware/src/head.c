@@ -38,7 +38,7 @@ static uint8_t faults(const struct head *head) {
     return bits;
 }
 
-/* A beam that is stuck stands for no card: a head with wrong thresholds or a dead emitter must be mended all the same. */
+/* A beam at fault stands for no card: a head with wrong thresholds or a dead emitter must be mended all the same. */
 static bool in_passage(const struct head *head) {
     return moving(head) && (faults(head) & (HEAD_SEEN_INNER | HEAD_SEEN_OUTER)) == 0;
 }
