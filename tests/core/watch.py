@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from controller.core import conditions, records
 from controller.core import events as e
 from controller.core import facts as f
-from controller.core.facts import PUBLIC, Fact, Phase, Stops
+from controller.core.facts import PUBLIC, Fact, Phase, Stops, Timer
 from controller.core.profile import Confirms, Opens
 from controller.core.state import LEADS_TO, Fate, Shoe, State, evolve
 from controller.core.table import due
@@ -82,6 +82,7 @@ class Watch:
             at = due(after)
             assert at is None or at > event.at, "after Elapsed nothing is due any more"
         self._view(after)
+        self._waits(after)
 
     # --- one fact ----------------------------------------------------------------------------------------
 
@@ -265,6 +266,19 @@ class Watch:
             faces_ = {n: after.face(n) for n in self._learnt(before)}
             read = {after.out: event.card} if event.card and not shoe.back else {}
             assert faces_ == read or (not faces_ and before.phase is Phase.UNLOADING), "what is left is only counted"
+
+    def _waits(self, state: State) -> None:
+        """Who waits for the casino, or for a time, does not wait for ever (F2)."""
+        round_, held = state.round, any(c.stops is Stops.CARDS for c in state.conditions)
+        timers = {deadline.timer for deadline in state.deadlines}
+        if round_ is None or held:
+            return
+        if state.phase is Phase.BETTING:
+            assert Timer.BETTING in timers, "a betting time ends"
+        if state.phase is Phase.CLOSING and round_.betting is not None and not round_.betting.draw:
+            assert Timer.GRACE in timers, "without a receipt or a picture the round is cancelled (F2)"
+        if state.phase is Phase.RESULT and state.procedure.confirm_result is Confirms.AUTO and not state.called:
+            assert Timer.CONFIRM in timers, "a result that confirms itself does"
 
     def _view(self, state: State) -> None:
         """What the panel asks for may be done, in words that there are."""
