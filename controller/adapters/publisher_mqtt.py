@@ -50,6 +50,7 @@ BRIEF = 3  # so many in a row that held less: perhaps two machines with one id, 
 LEVEL_DELAY_S = 0.02  # state and status wait so long for a newer one, and never stand before the feed
 TLS_READS = 64  # packets a turn takes from TLS's own buffer before others get theirs
 CREDENTIALS = (0x86, 0x87, 0x8C)  # MQTT 5, 3.2.2.2: bad user name or password, not authorized, bad method
+UNREADABLE = "Protocol error"  # paho's word for a packet that it cannot read
 TAKEN_OVER = 0x8E  # MQTT 5, 3.14.2.1: another client came with our client id
 
 log = logging.getLogger(__name__)
@@ -173,14 +174,15 @@ class PublisherMqtt:
     async def _stay_connected(self, outbox: Outbox, report: Report) -> None:
         loop = asyncio.get_running_loop()
         first, longest = self.limits.backoff_s
-        delay, brief = first, 0
+        delay, brief, fresh = first, 0, False
         while True:
             began = loop.time()
             session = self._session = _Session(self, outbox, report)
             try:
-                end = await session.run()
+                end = await session.run(fresh=fresh)
             finally:
                 self._session = None
+            fresh = end.unreadable or (fresh and not session.up)
             steady = loop.time() - began > STEADY_S
             delay = first if steady else min(longest, delay * 2)
             brief = brief + 1 if session.up and not steady else 0
@@ -190,10 +192,16 @@ class PublisherMqtt:
 
 
 class _End(NamedTuple):
-    """Why a connection ended, and the least time before the next."""
+    """Why a connection ended, and the least time before the next.
+
+    `unreadable`: the broker sent a packet that is none for paho, as it makes one of a property that holds U+FEFF. What
+    it keeps for the table it would send again first thing: the next connection has it forget that. A command that is
+    lost with it was never acknowledged, and its sender says it again until it has the reply.
+    """
 
     reason: str
     rest_s: float = 0.0
+    unreadable: bool = False
 
 
 class _Level:
@@ -300,7 +308,7 @@ class _Caller:
 
     def _on_disconnect(self, flags: mqtt.DisconnectFlags, code: ReasonCode, said: Properties | None) -> None:
         if not flags.is_disconnect_packet_from_server:
-            self.wire.end(self._lost() or _LOST.get(str(code), str(code)))
+            self.wire.end(self._lost() or _LOST.get(str(code), str(code)), unreadable=str(code) == UNREADABLE)
         elif code.value == TAKEN_OVER:
             self.wire.end(f"{code}: {_taken_over(self._broker)}", self._limits.taken_over_s)
         else:
@@ -352,11 +360,11 @@ class _Session(_Caller):
         self._levels_due = False
         self._levels_timer: asyncio.TimerHandle | None = None
 
-    async def run(self) -> _End:
-        """From the first packet to the loss of the connection; when cancelled, to the goodbye."""
+    async def run(self, *, fresh: bool) -> _End:
+        """From the first packet to the loss of the connection; cancelled, to the goodbye. `fresh` is `_connect`'s."""
         self._note_packets()
         try:
-            await self.wire.open(self._broker)
+            await self.wire.open(self._broker, fresh=fresh)
         except (OSError, UnicodeError) as error:
             return _End(_why(error, self._broker, self._clock()))
         self._begun_at = self._loop.time()
@@ -396,7 +404,7 @@ class _Session(_Caller):
 
     def _come_up(self) -> None:
         if self.up:
-            self.wire.end(_LOST["Protocol error"])
+            self.wire.end(_LOST[UNREADABLE])
             return
         self._base = self._sent = self._behind()
         self.up = self._levels_due = True
@@ -404,8 +412,10 @@ class _Session(_Caller):
 
     def _on_server_status(self, message: mqtt.MQTTMessage) -> None:
         """`online` or `offline`, bare or as the member `status` of an object, as the table's own status is."""
-        self._server_up = _is_online(bytes(message.payload))
-        self._tell_link()
+        online = _is_online(bytes(message.payload))
+        if online is not self._server_up:  # one that says so every second says nothing new
+            self._server_up = online
+            self._tell_link()
 
     def _tell_link(self) -> None:
         if not self.up or self._server_up is None:
@@ -654,7 +664,7 @@ class _Visitor(_Caller):
     async def run(self) -> Trial:
         self._note_packets()
         try:
-            await self.wire.open(self._broker, kept_s=0)
+            await self.wire.open(self._broker, kept_s=0, fresh=True)
         except (OSError, UnicodeError) as error:
             return Trial(_why(error, self._broker, self._clock()), None)
         try:
@@ -786,12 +796,12 @@ class _Wire:
     def note(self, note: Callable[[], None]) -> None:
         self._notes.append(note)
 
-    def end(self, reason: str, rest_s: float = 0.0) -> None:
+    def end(self, reason: str, rest_s: float = 0.0, *, unreadable: bool = False) -> None:
         """Ends the connection; the first reason counts."""
         if not self.closed.done():
-            self.closed.set_result(_End(reason, rest_s))
+            self.closed.set_result(_End(reason, rest_s, unreadable))
 
-    async def open(self, broker: Broker, kept_s: int = KEPT_S) -> None:
+    async def open(self, broker: Broker, kept_s: int = KEPT_S, *, fresh: bool) -> None:
         """Connects in a thread of its own; OSError and UnicodeError say why it could not."""
         loop, client = self._loop, self._client
         done: asyncio.Future[None] = loop.create_future()
@@ -808,7 +818,7 @@ class _Wire:
         def connect() -> None:
             error: BaseException | None = None
             try:
-                _connect(client, broker, kept_s)
+                _connect(client, broker, kept_s, fresh=fresh)
             except OSError as raised:
                 error = raised.with_traceback(None)  # its frames hold the socket of a TLS handshake that failed
             except BaseException as raised:  # noqa: BLE001 - it is raised where `done` is awaited
@@ -994,15 +1004,17 @@ def _new_client(broker: Broker, name: str) -> mqtt.Client:
     return client
 
 
-def _connect(client: mqtt.Client, broker: Broker, kept_s: int) -> None:
-    """Blocks: files, name lookup, TCP, TLS; sends the CONNECT. `kept_s`: how long the broker keeps the session."""
+def _connect(client: mqtt.Client, broker: Broker, kept_s: int, *, fresh: bool) -> None:
+    """Blocks: files, name lookup, TCP, TLS; sends the CONNECT. `kept_s`: how long the broker keeps the session.
+
+    `fresh`: it forgets what it kept until now.
+    """
     if broker.tls is not None:
         client.tls_set_context(_tls_context(broker.tls))
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     properties.MaximumPacketSize = PACKET_MAX
     properties.ReceiveMaximum = COMMANDS_MAX
     properties.SessionExpiryInterval = kept_s
-    fresh = kept_s == 0
     client.connect(broker.host, broker.port, broker.keepalive_s, clean_start=fresh, properties=properties)
 
 
@@ -1036,7 +1048,7 @@ def _close(client: mqtt.Client) -> None:
 _LOST = {  # paho's words for what it found out by itself
     "Unspecified error": "connection lost",
     "Keep alive timeout": "the broker does not answer any more",
-    "Protocol error": "the broker breaks the MQTT protocol",
+    UNREADABLE: "the broker breaks the MQTT protocol",
 }
 
 

@@ -221,6 +221,21 @@ def test_a_reply_over_the_brokers_limit_poisons_no_connection(tmp_path: Path) ->
     run(whole())
 
 
+def test_a_command_that_cannot_be_read_poisons_no_session(tmp_path: Path) -> None:
+    """bug_reports D47. The broker would send it again first thing on every connection, and nothing behind it."""
+
+    async def story(table: Table, server: Subscriber, proxy: FaultProxy) -> None:
+        server.publish(COMMANDS, b"bad", reply_to=f"{REPLIES}\ufeff")
+        assert await table.down() == "the broker breaks the MQTT protocol"
+        await table.up(2)
+        server.publish(COMMANDS, b"good", reply_to=REPLIES)
+        assert await asked(table) == [b"good"]
+        proxy.cut()  # from here on the broker keeps commands again
+        assert await asked(table, 2) == [b"good", b"good"]
+
+    check(tmp_path, story)
+
+
 # --- the casino server's own status: the link is up only while it is --------------------------------------------------
 
 SAYINGS = [
@@ -255,10 +270,13 @@ def test_a_server_that_leaves_and_returns_takes_the_link_along(tmp_path: Path) -
     async def story(table: Table, server: Subscriber, proxy: FaultProxy) -> None:
         server.publish(STATUS, b"online", retain=True)
         await table.up()
+        for _ in range(3):  # as a server whose status is its heartbeat
+            server.publish(STATUS, b"online", retain=True)
         server.publish(STATUS, b"offline", retain=True)
         assert await table.down() == "the casino server says on casino/status that it is offline"
         server.publish(STATUS, b"online", retain=True)
         await table.up(2)
+        assert [link.up for link in table.heard.of(LinkChanged)] == [True, False, True]
 
     check(tmp_path, story, server_status=STATUS)
 
