@@ -49,8 +49,11 @@ class Storm:
     @property
     def rounds(self) -> int:
         """Rounds that the table has shown as completed."""
-        closed = sum(len(shoe.hands) for shoe in self.shoes[:-1])
-        return closed + self.table.status()["counted"]
+        *closed, last = [len(shoe.hands) for shoe in self.shoes]
+        counted: int | None = self.table.status()["counted"]
+        if counted is None:  # no shoe is open: the last one is not yet, or no longer
+            counted = last if self.dealer.drawn else 0
+        return sum(closed) + counted
 
     def drain(self) -> None:
         """Fair weather, until nothing is on its way any more."""

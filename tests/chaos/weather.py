@@ -81,8 +81,15 @@ class Proxy:
 
         return asyncio.run_coroutine_threadsafe(done(), self._loop).result(DEADLINE_S)
 
-    def cut(self) -> None:
-        self.do(FaultProxy.cut)
+    def cut(self, *, fair: bool = False) -> None:
+        """With `fair` the next connection has no rule."""
+
+        def cut(proxy: FaultProxy) -> None:
+            proxy.cut()
+            if fair:
+                proxy.rule = lambda packet: packet.raw
+
+        self.do(cut)
 
     def later_cut(self) -> None:
         """From within a rule: when the packet that it judges has passed."""
@@ -215,7 +222,7 @@ class Weather:
     def puback_withheld(self) -> Fault:
         with self._rule(lambda packet: None if packet.kind is Kind.PUBACK and not packet.from_client else packet.raw):
             yield from self._for(0.3, 1.0)
-        self.proxy.cut()
+            self.proxy.cut(fair=True)
 
     def puback_never(self) -> Fault:
         """Until the table gives the connection up."""
@@ -296,17 +303,15 @@ class Weather:
     # --- the casino server --------------------------------------------------------------------------------------
 
     def receipts_lost(self) -> Fault:
-        """The server has what the table does not know that it has: it must drop it when it comes again.
-
-        With a cut, for a connection whose packets vanish would not be TCP's.
-        """
-        with self._rule(lambda packet: None if packet.kind is Kind.PUBLISH and not packet.from_client else packet.raw):
-            yield from self._until(self._server_follows(), "a message that the server has taken")
-            self.proxy.cut()
-            yield from self._repeated()
+        """The server has what the table does not know that it has: it must drop it when it comes again."""
+        self.server.mute = True
+        yield from self._until(self._server_follows(), "a message that the server has taken")
+        self.proxy.cut()
+        yield from self._repeated()
+        self.server.mute = False
 
     def receipts_lost_for_long(self) -> Fault:
-        """The server takes and does not say so, until the table sends again by itself, on the same connection."""
+        """Until the table sends again by itself, on the same connection."""
         self.server.mute = True
         yield from self._until(self._server_follows(), "a message that the server has taken")
         yield from self._repeated()
