@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self
@@ -118,8 +118,8 @@ class Weather:
         self._rights, self._memory = folder / "rights", folder / "mosquitto.db"
         self._random, self._restarted = chance, restarted
 
-    def blow(self, *, cycles: int, patient: bool) -> Fault:
-        """Every fault once a cycle. `patient` adds those that only the table's own clock ends."""
+    def blow(self, *, cycles: int, patient: bool, without: Collection[str] = (), most: int | None = None) -> Fault:
+        """Every fault once a cycle, or `most` of them. `patient` adds those that the table's own clock ends."""
         faults: list[Callable[[], Fault]] = [
             *[self._cut_at(kind, sender) for kind, sender in CUTS],
             self.puback_withheld,
@@ -138,9 +138,10 @@ class Weather:
         if patient:
             faults += [self._cut_at(kind, sender) for kind, sender in PINGS]
             faults += [self.puback_never, self.half_open_for_long, self.denied_for_long, self.receipts_lost_for_long]
+        faults = [fault for fault in faults if fault.__name__ not in without]
         for _ in range(cycles):
             self._random.shuffle(faults)
-            for fault in faults:
+            for fault in faults[:most]:
                 yield from self._for(0.0, 0.2)
                 yield from fault()
                 self.happened[fault.__name__] += 1
