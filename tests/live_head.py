@@ -77,7 +77,7 @@ class LiveHead:
         time.sleep(max(0, self.pull(what) - time.monotonic()) + PAUSE_S)
 
     def show(self, code: str) -> None:
-        """Over the scanner, and again where the table has not taken it: its movement was told late (I04)."""
+        """Over the scanner, and again where the table has not taken it: its movement was told late (I04, I22)."""
         for _ in range(20):
             self.table.scan(code)
             end = time.monotonic() + GLANCE_S
@@ -85,6 +85,8 @@ class LiveHead:
                 if self.is_taken():
                     return
                 time.sleep(0.002)
+            if self.standing("I22"):  # was it the cut card, just before: it was
+                self.table.call("round.confirm")
         raise AssertionError(f"card {self.out} is not taken: {self.table.status()}")
 
     def deal(self, what: str, code: str) -> None:
