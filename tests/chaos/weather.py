@@ -133,7 +133,7 @@ class Weather:
             self.receipts_lost,
             self.server_leaves,
             self.server_forgets,
-            *[self.power_cut] * 2,
+            *[self.power_cut] * (10 if patient else 2),
         ]
         if patient:
             faults += [self._cut_at(kind, sender) for kind, sender in PINGS]
