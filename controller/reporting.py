@@ -29,15 +29,18 @@ class Report:
         self._outbox, self._submit = outbox, submit
         self._told: set[str] = set()  # the reasons of this outage: each is told once, however often it returns
         self._high: bool | None = None
+        self.trouble = "not connected yet"  # why the link is down; empty while it is up
         self._refused: int | None = 0  # the message that is refused; 0: what a run before this one saw is unknown
 
     def up(self) -> None:
         self._log.info("connected")
+        self.trouble = ""
         self._told.clear()
         if self._primary:
             self._submit(LinkChanged(time.monotonic_ns(), up=True))
 
     def down(self, reason: str) -> None:
+        self.trouble = reason
         if reason in self._told:
             return
         self._log.warning("not connected: %s", reason)

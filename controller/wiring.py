@@ -236,8 +236,11 @@ def build(path: Path, ground: Ground | None = None) -> tuple[Table, ControlServe
         journal=JournalSqlite(folder, allow_volatile=cfg.storage.allow_volatile),
         clock=SystemClock(now=ground.now),
     )
+    assert isinstance(table.clock, SystemClock), "as made above"
+    table.parts = {"clock": Part("system", table.clock.diag), "storage": Part("sqlite", table.journal.diag)}
     made = devices(cfg, ground, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
-    table.sources, table.panels, table.parts = [table.clock, *made.sources], made.panels, made.parts
+    table.sources, table.panels = [table.clock, *made.sources], made.panels
+    table.parts |= made.parts
     table.publishers = _publishers(cfg, table)
     return table, control_of(table, cfg)
 
@@ -395,9 +398,8 @@ def codes_of(cfg: Config) -> Codes:
 
 def _publishers(cfg: Config, table: Table) -> list[Publisher]:
     casino = cfg.casino
-    asks = casino_desk(table, words_of(cfg), {key.keyid: key.publickey for key in casino.command_keys}).ask
-    publishers: list[Publisher] = []
-    line: Callable[[], dict[str, Any]] = dict
+    desk = casino_desk(table, words_of(cfg), {key.keyid: key.publickey for key in casino.command_keys})
+    publishers: list[PublisherMqtt | PublisherSerial | PublisherFile] = []
     if casino.mqtt is not None:
         mqtt = PublisherMqtt(
             broker_of(cfg.table.id, casino.mqtt),
@@ -405,7 +407,7 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
             receipt=casino.receipt,
             state=lambda: state_bytes(table),
             status=lambda: status_of(table),
-            ask=asks,
+            ask=desk.ask,
             server_status=casino.mqtt.server_status,
             synchronised=lambda: table.clock.wall(table.clock.now())[1],
         )
@@ -417,22 +419,25 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
             table=cfg.table.id,
             primary=casino.primary == "serial",
             receipt=casino.receipt,
-            ask=asks,
+            ask=desk.ask,
         )
         publishers.append(serial)
-        line = serial.diag
     if casino.file is not None:
         publishers.append(PublisherFile(casino.file.path, primary=casino.primary == "file", now=table.clock.now))
-    table.parts[parts.CASINO] = Part(casino.primary, lambda: {**link_of(table), **line()})
-    return publishers
 
+    def told() -> dict[str, Any]:
+        assert table.loop is not None
+        link, journal = table.loop.state.link, table.journal
+        ways = [
+            {"name": one.name, "receipt": journal.cursor(one.name), "head": journal.head, **one.diag()}
+            for one in publishers
+        ]
+        refused = [{"time": feed.utc(at), "why": why} for at, why in desk.refused]
+        fault = {} if link.up else {"fault": link.reason}
+        return {"link": "up" if link.up else "down", **fault, "publishers": ways, "refused": refused}
 
-def link_of(table: Table) -> dict[str, Any]:
-    """The primary's link, why it is down, and what each publisher has no receipt for."""
-    assert table.loop is not None
-    link = table.loop.state.link
-    fault = {} if link.up else {"fault": link.reason}
-    return {"link": "up" if link.up else "down", **fault, "backlog": backlog(table.journal, table.publishers)}
+    table.parts["casino"] = Part(casino.primary, told)
+    return list(publishers)
 
 
 def casino_desk(table: Table, words: Words, command_keys: dict[str, str]) -> CasinoDesk:

@@ -17,7 +17,7 @@ from controller.adapters import display_oled
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
 from controller.adapters.publisher_serial import PublisherSerial
 from controller.config.models import Display
-from controller.control.parts import PARTS
+from controller.control.parts import INNER, PARTS
 from controller.core.events import EndShoeAsked, FaultSeen
 from controller.core.state import State
 from controller.core.view import view
@@ -80,7 +80,7 @@ def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], pan
     """A panel that may fail is a source of its own faults, and stands in both lists; `diag` has each by its name."""
     table = _build(tmp_path, sections)
     assert (_names(table.sources), _names(table.panels)) == (sources, panels)
-    assert sorted(table.parts) == sorted([*parts.split(), "casino"])
+    assert sorted(table.parts) == sorted([*parts.split(), *INNER])
 
 
 LINE = {"port": "/dev/serial/by-id/usb-casino", "baud": 57_600}

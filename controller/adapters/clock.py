@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from controller.core.events import ClockStepped, Elapsed
 from controller.ports import Submit
@@ -65,6 +66,7 @@ class SystemClock:
         self._floor: int | None = None  # as `_offset`
         self._offset: int | None = None  # UTC less monotonic time, as it was at the last look
         self._at: int | None = None
+        self._stepped: tuple[int, int] | None = None  # the last step, UTC ns before and after
         self._submit: Submit | None = None
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -99,7 +101,18 @@ class SystemClock:
         told, synchronised = self.wall(now)
         before, self._offset = self._offset, told - now
         if self._submit is not None and before is not None and abs(self._offset - before) >= STEP_NS:
+            self._stepped = now + before, told
             self._submit(ClockStepped(now, now + before, told, synchronised))
+
+    def diag(self) -> dict[str, Any]:
+        """For people: `wall` (UTC ns) at `monotonic` (ns), whether somebody sets the clock, and its last `step`.
+
+        `held`: the clock is behind the journal's last record, and time is counted on from there.
+        """
+        now = self.now()
+        wall, synchronised = self.wall(now)
+        held = self._floor is not None and self._utc() - now < self._floor
+        return {"wall": wall, "monotonic": now, "synchronised": synchronised, "held": held, "step": self._stepped}
 
     def wake_at(self, at: int | None) -> None:
         if at != self._at:

@@ -134,6 +134,7 @@ class JournalSqlite:
         self._held = contextlib.ExitStack()
         self._unmoved = 0  # rows in the WAL
         self._trouble = ""
+        self._took_ms = 0.0  # the last transaction with rows
         self.reserve_spent = False
 
     # --- opening and closing ------------------------------------------------------------------------
@@ -300,6 +301,18 @@ class JournalSqlite:
         """Whether the writer thread runs: for the watchdog."""
         return self._thread is not None and self._thread.is_alive()
 
+    def diag(self) -> dict[str, Any]:
+        """For people: the file, what it holds, the room around it, and how long the last batch took to be durable."""
+        return {
+            "path": str(self.path),
+            "generation": self.generation,
+            "rows": self._place.row,
+            "messages": self.head,
+            "free_bytes": free_bytes(self._folder),
+            "commit_ms": round(self._took_ms, 1),
+            **({"fault": self.ailing} if self.ailing else {}),
+        }
+
     @property
     def ailing(self) -> str:
         free = free_bytes(self._folder)
@@ -464,7 +477,7 @@ class JournalSqlite:
         return None
 
     def _transaction(self, job: _Job) -> None:
-        execute, place = self._writer.execute, self._stored
+        execute, place, began = self._writer.execute, self._stored, time.monotonic()
         execute("BEGIN IMMEDIATE")
         for row in job.rows:
             fault = _row_fault(place, row, row.messages)
@@ -478,6 +491,8 @@ class JournalSqlite:
         for cursor in job.cursors.items():
             execute("INSERT OR REPLACE INTO cursor VALUES (?, ?)", cursor)
         execute("COMMIT")
+        if job.rows:
+            self._took_ms = (time.monotonic() - began) * 1_000
         self._stored = place
         self._unmoved += len(job.rows)
 

@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from controller.core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
 from controller.ports import Outbox, Submit
@@ -52,6 +52,11 @@ class PublisherFile:
         self._primary, self._retry_s, self._high, self._low = primary, retry_s, high, low
         self._fault: str | None = ""  # its text; None: all is well; "": what a run before this one saw is unknown
         self._backlog: bool | None = None
+
+    def diag(self) -> dict[str, Any]:
+        """For people: the file, and `fault`: why it takes nothing."""
+        fault = "not begun yet" if not self._fault and self._fault is not None else self._fault
+        return {"port": str(self._path), **({"fault": fault} if fault else {})}
 
     async def run(self, outbox: Outbox, submit: Submit) -> None:
         """Writes until cancelled; then writes what is durable by then, unless the file fails."""

@@ -138,6 +138,17 @@ class PublisherMqtt:
         self.again = range(0)  # messages that somebody wants again, as far as the broker has not taken them again
         self._primary = primary
         self._session: _Session | None = None
+        self._report: Report | None = None
+
+    def diag(self) -> dict[str, Any]:
+        """For people: where the broker is, `fault` (why the link is down), and how much of the window is in use."""
+        fault = self._report.trouble if self._report is not None else "not begun yet"
+        return {
+            "port": f"{self.broker.host}:{self.broker.port}",
+            **({"fault": fault} if fault else {}),
+            "flying": 0 if self._session is None else self._session.flying,
+            "window": WINDOW,
+        }
 
     def resend(self, numbers: range) -> bool:
         """Sends these messages, up to the newest, again and in order, then goes on; the cursor stays. Always True.
@@ -157,6 +168,7 @@ class PublisherMqtt:
     async def run(self, outbox: Outbox, submit: Submit) -> None:
         """Publishes until cancelled; then says goodbye, within `farewell_s`."""
         report = Report(self.name, outbox, submit, primary=self._primary, high=self.limits.high, low=self.limits.low)
+        self._report = report
         report.backlog()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(outbox, report))
@@ -488,6 +500,11 @@ class _Session(_Caller):
             self._pump()
             self._send_levels()
             self._commands.pump(self._free, self._packet_max)
+
+    @property
+    def flying(self) -> int:
+        """Messages of the feed on their way."""
+        return len(self._flights)
 
     def rewind(self) -> None:
         """Goes back for what is wanted again."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 _TELLS = (
@@ -146,13 +147,12 @@ def _problem(told: dict[str, Any], level: str) -> str:
 def part(told: dict[str, Any]) -> Iterator[str]:
     """A device as `diag` has it: what it is, its pins or lines, then what is wrong with it."""
     yield f"{told['part']:<10}{told['driver']}" + _state_of(told)
-    for name in ("port", "place", "link"):
+    yield from _INNER.get(told["part"], _nothing)(told)
+    for name in ("port", "place"):
         if name in told:
             yield f"{name:<10}{told[name]}"
-    for name in ("backlog", "counted"):
-        if name in told:
-            title = "lines" if "last" in told else name
-            yield f"{title:<10}{', '.join(f'{one} {count}' for one, count in told[name].items())}"
+    if "counted" in told:
+        yield f"lines     {_counts(told['counted'])}"
     if "last" in told:
         last = [line["kind"] if line["text"] is None else f"{line['kind']} {line['text']}" for line in told["last"]]
         yield f"last      {', '.join(last) or 'none yet'}"
@@ -167,6 +167,51 @@ def part(told: dict[str, Any]) -> Iterator[str]:
         yield f"fault     {told['fault']}"
     if "test_ms" in told:
         yield f"test      begun, {told['test_ms'] / 1000:.1f} s"
+
+
+def _counts(counted: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counted.items())
+
+
+def _nothing(_told: dict[str, Any]) -> Iterator[str]:
+    return iter(())
+
+
+def _casino(told: dict[str, Any]) -> Iterator[str]:
+    """The primary's link, each publisher with its place in the feed, and the newest commands that were none."""
+    yield f"link      {told['link']}"
+    for one in told["publishers"]:
+        flying = f", {one['flying']} of {one['window']} on their way" if "window" in one else ""
+        place = f"receipt for {one['receipt']} of {one['head']}{flying}"
+        yield f"{one['name']:<10}{'primary, ' * (one['name'] == told['driver'])}{place}"
+        yield f"{'':<10}{one['port']}, {'down: ' + one['fault'] if 'fault' in one else 'up'}"
+        if "counted" in one:
+            yield f"{'':<10}{_counts(one['counted'])}"
+    refused = ", ".join(f"{one['why']} {one['time']}" for one in told["refused"])
+    yield f"refused   {refused or 'no command'}"
+
+
+def _clock(told: dict[str, Any]) -> Iterator[str]:
+    held = ", held at the journal's last record: the clock is behind it" if told["held"] else ""
+    yield f"wall      {_utc(told['wall'])}{held}"
+    yield f"monotonic {told['monotonic'] / 1e9:.3f} s"
+    yield f"set       {'by the network' if told['synchronised'] else 'by nobody: messages say synchronised false'}"
+    step = told["step"]
+    yield f"step      {'none since the start' if step is None else f'from {_utc(step[0])} to {_utc(step[1])}'}"
+
+
+def _utc(ns: int) -> str:
+    whole = datetime.fromtimestamp(ns // 1_000_000_000, UTC)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{ns // 1_000_000 % 1_000:03d}Z"
+
+
+def _storage(told: dict[str, Any]) -> Iterator[str]:
+    yield f"path      {told['path']}, {told['free_bytes'] >> 20} MiB free"
+    yield f"holds     generation {told['generation']}, {told['rows']} rows, {told['messages']} messages"
+    yield f"commit    the last took {told['commit_ms']:.1f} ms"
+
+
+_INNER = {"casino": _casino, "clock": _clock, "storage": _storage}
 
 
 def _state_of(told: dict[str, Any]) -> str:

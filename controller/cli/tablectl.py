@@ -251,14 +251,17 @@ class PartName(StrEnum):
     BUTTONS = "buttons"
     DISPLAY = "display"
     CASINO = "casino"
+    CLOCK = "clock"
+    STORAGE = "storage"
+
+
+INNER = (PartName.CASINO, PartName.CLOCK, PartName.STORAGE)  # no devices: only a running table has them
 
 
 @app.command()
 def diag(
     context: typer.Context,
-    part: Annotated[
-        PartName, typer.Argument(metavar="PART", help="scanner, shoe, lamps, buzzer, buttons, display or casino.")
-    ],
+    part: Annotated[PartName, typer.Argument(metavar="PART", help=", ".join(each.value for each in PartName))],
     *,
     test: Annotated[bool, typer.Option("--test", help="Test it: lamps, buzzer, display, sensor head.")] = False,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Set the sensor head's thresholds, guided.")] = False,
@@ -267,7 +270,7 @@ def diag(
 ) -> None:
     """What one device sees, and its test: through the table, or by itself where no table runs.
 
-    casino is the way of the results, which only a running table has.
+    casino (the way of the results), clock and storage are of a running table alone.
     """
     said: list[str] = []
 
@@ -297,7 +300,7 @@ def _seeing(context: typer.Context, part: str) -> Iterator[head.See]:
             yield lambda act: table.call("diag", part=part, **({"act": act} if act else {}))
             return
     except UnreachableError as error:
-        if connected or part == PartName.CASINO or not _knows_its_configuration(options):
+        if connected or part in INNER or not _knows_its_configuration(options):
             _stop(ABSENT, str(error))
     print("tablectl: the daemon is not there, and cannot start until this ends", file=sys.stderr)
     with _offline() as offline, offline.bench(_config(options), part) as see:

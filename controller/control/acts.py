@@ -10,7 +10,7 @@ from controller.core.events import Event
 from controller.core.facts import Phase
 
 from .messages import INVALID_PARAMS, RpcError
-from .parts import CASINO, PART_ACTS, PARTS
+from .parts import INNER, PART_ACTS, PARTS
 from .recall import ROUNDS_MAX
 
 TEXT_MAX, STAFF_MAX = 200, 8  # a reason that a person typed; people who sign one act
@@ -125,7 +125,7 @@ _PARAMS: dict[str, tuple[Reader, str]] = {
     "choice": (pattern(r"[a-z_]{1,32}"), "one of its choices, as in burn"),
     "card": (Card.parse, "a card: rank A 2-9 T J Q K, then suit S H D C, as in 8H"),
     "left": (between(0, CARDS_MAX), f"the number of cards counted, 0 to {CARDS_MAX}"),
-    "part": (pattern("|".join((*PARTS, CASINO))), f"one of {', '.join((*PARTS, CASINO))}"),
+    "part": (pattern("|".join((*PARTS, *INNER))), f"one of {', '.join((*PARTS, *INNER))}"),
     "from": (between(1, SEQNO_MAX), "a message's number, from 1"),
     "publisher": (pattern("mqtt|serial|file"), "mqtt, serial or file"),
     "act": (pattern("|".join(PART_ACTS)), f"one of {', '.join(PART_ACTS)}, or left out"),

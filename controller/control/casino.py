@@ -7,8 +7,9 @@ goes on record (I52), and nothing is done.
 import asyncio
 import logging
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from json import loads
 from typing import Any, NamedTuple
@@ -41,6 +42,7 @@ from .messages import (
 log = logging.getLogger(__name__)
 
 LIFETIME_S_MAX = 86_400  # how far ahead `expires` may lie: what was kept back longer than a day is nobody's wish now
+REFUSED_KEPT = 8
 RESEND_MAX = 1_000  # messages an answer: some half a megabyte; the asker comes again for the rest
 
 
@@ -82,7 +84,8 @@ class CasinoDesk:
     """What the casino's commands may see and do of a table.
 
     `keys`: whose commands are obeyed, public key by keyid; `verify` whether such a key signed these bytes; `seen`
-    whether the journal has an event with that key. `now` is monotonic ns, `wall` UTC ns.
+    whether the journal has an event with that key. `now` is monotonic ns, `wall` UTC ns. `refused` are the newest
+    commands that were none: UTC ns, and why (of REFUSALS).
     """
 
     table: str
@@ -96,6 +99,7 @@ class CasinoDesk:
     seen: Callable[[tuple[str, str]], bool]
     now: Callable[[], int]
     wall: Callable[[], int]
+    refused: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=REFUSED_KEPT))
 
     def ask(self, data: bytes, kept: bool) -> "asyncio.Future[Answer]":  # noqa: FBT001 - ports.Ask
         """Answers a command as it came (`ports.Ask`). Its event is in line when this returns."""
@@ -114,6 +118,7 @@ class CasinoDesk:
             decided = self.submit(event(self.now(), by=command.by, key=_key(command.id), **command.params))
             return loop.create_task(self._answer(command, decided))
         except NoCommandError as no:
+            self.refused.append((self.wall(), no.why))
             log.warning("casino: refused a command, %s: %s: %r", no.why, no, data[:200])
             no.error.id = _id(data) if id_ is None else id_
             return loop.create_task(_after(self.submit(e.CommandRefused(self.now(), no.why)), no.error))

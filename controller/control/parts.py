@@ -9,7 +9,7 @@ from controller.core.facts import Phase
 from controller.core.state import State
 
 PARTS = ("scanner", "shoe", "lamps", "buzzer", "buttons", "display")
-CASINO = "casino"  # the way of the results: no device, and there only while the table runs
+INNER = ("casino", "clock", "storage")  # no devices: the way of the results, time, the journal; of a table that runs
 
 _IN_ROUND = frozenset({Phase.BETTING, Phase.CLOSING, Phase.DEALING, Phase.RESULT})
 # Between two rounds, too, the panel tells the dealer what to do, and the shoe's sensors must see a card.

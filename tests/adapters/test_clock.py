@@ -134,10 +134,19 @@ def test_a_clock_that_was_set_is_told_with_both_times(seconds: float, utc: float
         machine.clock.look()
         told = [ClockStepped(machine.mono, before + int(seconds * SECOND), machine.utc, synchronised=True)]
         assert machine.steps() == (told if stepped else [])
+        assert machine.clock.diag()["step"] == ((told[0].before, told[0].after) if stepped else None)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(night())
+
+
+def test_what_diag_tells_of_it() -> None:
+    machine = Machine()
+    told = {"monotonic": machine.mono, "synchronised": True, "step": None}
+    assert machine.clock.diag() == {"wall": machine.utc, "held": False, **told}
+    machine.clock.not_before(machine.utc + SECOND)
+    assert machine.clock.diag() == {"wall": machine.utc + SECOND, "held": True, **told, "synchronised": False}
 
 
 # --- the alarm ----------------------------------------------------------------------------------------------
@@ -271,6 +280,7 @@ LABELS = {  # module: what it takes of the wall clock, and what for
     "adapters/journal_sqlite.py": {"time"},  # the generation's name
     "adapters/publisher_mqtt.py": {"strftime", "gmtime"},  # said of a certificate
     "doctor.py": {"fromtimestamp", "now"},  # how far the clock is from the last record
+    "cli/show.py": {"fromtimestamp"},  # a label is printed
 }
 
 

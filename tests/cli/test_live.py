@@ -89,9 +89,22 @@ def test_the_casino_gets_its_messages_again(tmp_path: Path) -> None:
             casino.wait(lambda: len(casino.got) == 2 * head - 1, "all but one again")
             payloads = [got.payload for got in casino.got]
             assert payloads[head:] == payloads[1:head]
+            told = table.call("diag", part="casino")
+            ways = {one["name"]: one for one in told["publishers"]}
+            assert (told["driver"], told["link"], told["refused"]) == ("file", "up", [])
+            window = {"port": f"{HOST}:{broker.port}", "flying": 0, "window": 16}
+            assert ways["mqtt"] == {"name": "mqtt", "receipt": head, "head": head, **window}
+            assert ways["file"] == {"name": "file", "receipt": head, "head": head, "port": str(tmp_path / "feed.jsonl")}
             ran = tablectl("--from", "2")
             assert ran.returncode == 1
             assert "a file keeps what was written to it" in ran.stderr
             assert tablectl("--from", str(head + 1), "--publisher", "mqtt").returncode == 1
+            casino.publish("baccarat/BAC-07/commands", b"nonsense")
+            broker.stop()
+            wait_for(lambda: "fault" in table.call("diag", part="casino")["publishers"][0], "the broker's loss")
+            (refused,) = table.call("diag", part="casino")["refused"]
+            assert refused["why"] == "malformed"
+            assert table.call("diag", part="storage")["messages"] == table.status()["seqno"]
+            assert table.call("diag", part="clock")["step"] is None
             assert table.stop() == 0
-    assert len((tmp_path / "feed.jsonl").read_bytes().splitlines()) == head + 1
+    assert len((tmp_path / "feed.jsonl").read_bytes().splitlines()) > head

@@ -19,7 +19,7 @@ import pytest
 from controller import keys
 from controller.adapters.journal_sqlite import JournalSqlite, claim
 from controller.cli import main, show, tablectl
-from controller.control.parts import CASINO, PARTS
+from controller.control.parts import INNER, PARTS
 from tests.control.served import in_background
 from tests.shoes import SHOES, expected, told
 from tests.table_rig import BY_DEALER, FREE_RUNNING, Rig
@@ -538,8 +538,59 @@ def test_diag_never_fights_a_daemon_that_holds_the_folder(devices: Path, tmp_pat
     assert f"in use by process {os.getpid()}: one table has one daemon, stop it first" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("told", "lines"),
+    [
+        (
+            {
+                "part": "casino",
+                "driver": "mqtt",
+                "link": "down",
+                "fault": "h:1 does not answer: check cable, address and firewall",
+                "publishers": [
+                    {"name": "mqtt", "receipt": 3, "head": 9, "port": "h:1", "fault": "no", "flying": 2, "window": 16},
+                    {"name": "serial", "receipt": 9, "head": 9, "port": "/dev/x", "counted": {"frames": 4, "crc": 1}},
+                ],
+                "refused": [{"why": "expired", "time": "2026-11-30T06:28:14.484Z"}],
+            },
+            [
+                "casino    mqtt",
+                "link      down",
+                "mqtt      primary, receipt for 3 of 9, 2 of 16 on their way",
+                "          h:1, down: no",
+                "serial    receipt for 9 of 9",
+                "          /dev/x, up",
+                "          frames 4, crc 1",
+                "refused   expired 2026-11-30T06:28:14.484Z",
+                "fault     h:1 does not answer: check cable, address and firewall",
+            ],
+        ),
+        (
+            {
+                "part": "clock",
+                "driver": "system",
+                "wall": 1_795_986_245_000_000_000,
+                "monotonic": 8_123_456_000_000,
+                "synchronised": False,
+                "held": True,
+                "step": [1_795_986_245_999_999_999, 1_795_986_240_000_000_000],
+            },
+            [
+                "clock     system",
+                "wall      2026-11-29T21:04:05.000Z, held at the journal's last record: the clock is behind it",
+                "monotonic 8123.456 s",
+                "set       by nobody: messages say synchronised false",
+                "step      from 2026-11-29T21:04:05.999Z to 2026-11-29T21:04:00.000Z",
+            ],
+        ),
+    ],
+)
+def test_the_parts_that_are_no_devices(told: dict[str, Any], lines: list[str]) -> None:
+    assert list(show.part(told)) == lines
+
+
 def test_diag_knows_every_part() -> None:
-    assert tuple(part.value for part in tablectl.PartName) == (*PARTS, CASINO)
+    assert tuple(part.value for part in tablectl.PartName) == (*PARTS, *INNER)
 
 
 def test_diag_without_a_daemon_or_a_configuration(tmp_path: Path) -> None:
