@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from . import config, doctor, feed, keys, listener, machine, wiring
 from .config import ConfigError
-from .control import audit, parts
+from .control import audit, export, parts
 from .core import events as e
 from .core import facts as f
 from .core import rules, table
@@ -280,6 +280,50 @@ def _kept(copy: BinaryIO, ear: listener.Listener, messages: Iterator[bytes]) -> 
         copy.write(message + b"\n")
         copy.flush()
         os.fsync(copy.fileno())
+
+
+def journal_export(path: Path, form: str, first: int = 1, last: int | None = None) -> Iterator[str]:
+    """The messages `first` to `last` of a journal file, or of an export of one, line by line as `form` has them.
+
+    `jsonl`: the exact bytes, a message a line; `csv`: the rounds that ended (`export.rounds`); `script`: the shoes that
+    began (`export.script`).
+    """
+    span = _messages(path, first, last)
+    with _told():
+        yield from {"jsonl": _as_sent, "csv": export.rounds, "script": export.script}[form](span)
+
+
+def _as_sent(messages: Iterable[bytes]) -> Iterator[str]:
+    return (message.decode("ascii") for message in messages)
+
+
+def journal_stats(path: Path, first: int = 1, last: int | None = None) -> dict[str, Any]:
+    """What the messages of a span count up to (`export.stats`)."""
+    with _told():
+        return export.stats(_messages(path, first, last))
+
+
+def _messages(path: Path, first: int, last: int | None) -> Iterator[bytes]:
+    """By their numbers, repeats left out; of an export of several generations every one that has such a number."""
+    if _holds(path, SQLITE):
+        for message in wiring.journal_messages(path, after=first - 1):
+            if last is not None and message.seqno > last:
+                return
+            yield message.data
+        return
+    seen: dict[str, int] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(LINE_BYTES_MAX), b""), 1):
+            data = line.removesuffix(b"\n")
+            try:
+                told = json.loads(data)
+                generation, seqno = str(told["generation"]), int(told["seqno"])
+            except (ValueError, LookupError, TypeError):
+                raise FailureError(f"{path}, line {number}: no message: run tablectl journal verify {path}") from None
+            if seqno > seen.get(generation, 0):
+                seen[generation] = seqno
+                if first <= seqno and (last is None or seqno <= last):
+                    yield data
 
 
 def _holds(path: Path, start: bytes) -> bool:

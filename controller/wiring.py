@@ -760,6 +760,9 @@ def last_wall_ns(path: Path) -> int | None:
     return None
 
 
+journal_messages = journal_sqlite.messages
+
+
 def journal_rounds(path: Path, count: int) -> list[dict[str, Any]]:
     """The last rounds that ended, oldest first (`recall.rounds`). JournalError, RecordError."""
     bodies = journal_sqlite.bodies(path, newest_first=True)

@@ -106,6 +106,20 @@ def verdict(told: dict[str, Any], what: str) -> str:
     return f"{what}: NOT good: {told['fault']} (good before it: {rows}{told['messages']} messages)"
 
 
+_COUNTS = ("completed", "voided", "cancelled", "dealt", "misreads", "manual", "corrected")
+
+
+def stats(told: dict[str, Any]) -> Iterator[str]:
+    """A shoe a line, and all of them; then what was raised, by code."""
+    yield f"{'shoe':<6}{'opened':<25}{'closed':<25}" + "".join(f"{name:>10}" for name in _COUNTS)
+    for shoe in told["shoes"]:
+        times = f"{shoe['opened'] or 'before this span':<25}{shoe['closed'] or 'open':<25}"
+        yield f"{shoe['shoe']:<6}{times}" + "".join(f"{shoe[name]:>10}" for name in _COUNTS)
+    yield f"{'all':<56}" + "".join(f"{told['total'][name]:>10}" for name in _COUNTS)
+    for title in ("codes", "faults"):
+        yield f"{title:<10}{_counts(told[title]) or 'none'}"
+
+
 def checked(told: dict[str, Any], file: str) -> Iterator[str]:
     """What is wrong and what is odd in a file, in its order; then whether it is good."""
     found = [(one, "") for one in told["problems"]] + [(one, "warning: ") for one in told["warnings"]]

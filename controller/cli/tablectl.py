@@ -537,6 +537,64 @@ def journal_verify(
         raise typer.Exit(NO)
 
 
+class Form(StrEnum):
+    """What an export is made of."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    SCRIPT = "script"
+
+
+Source = Annotated[Path | None, typer.Argument(metavar="FILE", help="A journal or an export (this table's journal).")]
+First = Annotated[int, typer.Option("--from", metavar="N", min=1, help="The number of the first message.")]
+Last = Annotated[int | None, typer.Option("--to", metavar="N", min=1, help="The number of the last one.")]
+
+
+@journal_app.command("export")
+def journal_export(
+    context: typer.Context,
+    file: Source = None,
+    *,
+    first: First = 1,
+    last: Last = None,
+    form: Annotated[
+        Form, typer.Option("--format", help="The messages as sent, the rounds for a spreadsheet, or a card script.")
+    ] = Form.JSONL,
+    as_json: AsJson = False,
+) -> None:
+    """A span of the feed, from the journal: with the table running or stopped. `journal verify` proves what it prints.
+
+    jsonl: the exact bytes, a message a line. csv: a line for each round that ended. script: the shoes that began in the
+    span, for tablectl deal.
+    """
+    with _offline() as offline:
+        whole = Form.JSONL if as_json else form
+        for line in offline.journal_export(_journal(context, file), whole.value, first, last):
+            print(line)
+
+
+@journal_app.command("stats")
+def journal_stats(
+    context: typer.Context, file: Source = None, *, first: First = 1, last: Last = None, as_json: AsJson = False
+) -> None:
+    """Rounds, misreads and cards keyed in by hand, shoe by shoe; irregularities and faults by their code."""
+    with _offline() as offline:
+        told = offline.journal_stats(_journal(context, file), first, last)
+    if as_json:
+        _print_json(told)
+    else:
+        _print(show.stats(told))
+
+
+def _journal(context: typer.Context, file: Path | None) -> Path:
+    """The file that was named, or this table's journal."""
+    if file is not None:
+        return file
+    with _offline() as offline:
+        path: Path = offline.journal_file(_config(context.obj))
+    return path
+
+
 @config_app.command("check")
 def config_check(context: typer.Context, *, as_json: AsJson = False) -> None:
     """Everything that is wrong with the configuration, each with its place and what to do. Warnings are no errors."""

@@ -4,6 +4,7 @@ Reads bytes as they were sent and changes none. How a signature is verified is a
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -69,18 +70,26 @@ def verify_export(lines: Iterable[bytes], check: Callable[[bytes], str | None]) 
     place: _Place | None = None
     good = 0
     for number, line in enumerate(lines, 1):
-        data = line.removesuffix(b"\n")
+        data, told = line.removesuffix(b"\n"), dict[str, Any]()
         try:
             told = _members(data)
             fault = _chain_fault(place, told, data) or check(data)
         except (ValueError, RecursionError) as error:
             fault = str(error)
         if fault is not None:
-            return Verdict(None, good, f"line {number}: {fault}")
+            return Verdict(None, good, f"line {number}, {_name(place, told, data)}: {fault}")
         if place is None or data != place.data:
             good += 1
         place = _Place(told["generation"], told["seqno"], data)
     return Verdict(None, good, None if good else "it holds no message")
+
+
+def _name(place: _Place | None, told: dict[str, Any], data: bytes) -> str:
+    """Which message a bad line is: the one that should follow, whatever the line says; else what it says."""
+    if place is not None and told.get("generation", place.generation) == place.generation:
+        return f"message {place.seqno + 1}"
+    found = re.search(rb'"seqno":(\d+)', data)
+    return f"message {int(found[1])}" if found else "the first message"
 
 
 def _chain_fault(place: _Place | None, told: dict[str, Any], data: bytes) -> str | None:

@@ -371,7 +371,7 @@ def test_journal_verify_of_a_file(kept: Path) -> None:
         assert (told_.code, told_.json["ok"]) == (DONE, True)
     ran = run("journal", "verify", folder / "feed.jsonl", "--public-key", keys.ephemeral().public)
     assert ran.code == NO
-    assert "NOT good: line 1: journal.opened announces the key" in ran.out
+    assert "NOT good: line 1, message 1: journal.opened announces the key" in ran.out
     ran = run("journal", "verify", folder / "absent")
     assert (ran.code, ran.out) == (NO, "")
     assert "cannot be read" in ran.err

@@ -1,5 +1,7 @@
 """Messages and exports as an auditor holds them: whole, signed by whom they say, and nothing missing between them."""
 
+import itertools
+import random
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -7,7 +9,9 @@ import pytest
 
 from controller import keys
 from controller.control.audit import Signatures, verify_export
+from controller.core.events import LoadAsked
 from tests.control.served import run
+from tests.shoes import SHOES
 from tests.table_rig import MemoryJournal, Rig
 
 OTHER = keys.ephemeral()
@@ -47,6 +51,52 @@ def test_a_whole_feed_is_good() -> None:
     check([line.rstrip(b"\n") for line in FEED.lines], None)
 
 
+def bad_byte(export: bytes, at: int, to: int) -> str | None:
+    """What `verify` says of an export whose byte `at` is `to`."""
+    spoilt = export[:at] + bytes([to]) + export[at + 1 :]
+    return verify_export(spoilt.splitlines(keepends=True), Signatures(keys.verify)).fault
+
+
+def message_at(lines: list[bytes], at: int) -> int:
+    """The number of the message that has the byte `at`; a line's end belongs to its message."""
+    ends = itertools.accumulate(map(len, lines))
+    return next(number for number, end in enumerate(ends, 1) if at < end)
+
+
+def test_one_byte_changed_anywhere_is_found_and_its_message_named() -> None:
+    """Each byte of an export, its line ends too, in two ways."""
+    lines = FEED.lines[:5]
+    export = b"".join(lines)
+    assert verify_export(lines, Signatures(keys.verify)) == (None, 5, None)
+    for at, byte in enumerate(export):
+        number = message_at(lines, at)
+        for to in {byte ^ 1, 0x20} - {byte}:
+            fault = bad_byte(export, at, to)
+            assert fault is not None, f"byte {at}, {byte} to {to}"
+            named = f"line {number}, message {number}: "
+            first = "line 1, " if number == 1 else named  # the first may be too broken to say its number
+            assert fault.startswith((named, first)), f"byte {at}, {byte} to {to}: {fault}"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_random_byte_of_a_long_export_is_found(seed: int) -> None:
+    async def scenario() -> list[bytes]:
+        async with Rig() as rig:
+            await rig.do(LoadAsked(rig.clock.now()))
+            await rig.scan(" ".join("cut" if what == "cut" else code for what, code in SHOES[seed].events))
+            return [message.data + b"\n" for message in rig.journal.messages]
+
+    lines, rng = run(scenario), random.Random(seed)
+    export = b"".join(lines)
+    assert len(lines) > 300
+    for _ in range(25):
+        at = rng.randrange(len(export))
+        to = rng.choice([byte for byte in range(256) if byte != export[at]])
+        fault, number = bad_byte(export, at, to), message_at(lines, at)
+        assert fault is not None, f"seed {seed}: byte {at} to {to}"
+        assert f", message {number}: " in fault or number == 1, f"seed {seed}: byte {at} to {to}: {fault}"
+
+
 def test_a_span_needs_the_key() -> None:
     check(FEED.lines[3:], "--public-key", 0)
     check(FEED.lines[3:], None, key=FEED.public)
@@ -72,22 +122,32 @@ def test_a_new_generation_begins_with_its_journal_opened_and_its_own_key() -> No
 
 
 FORGERIES: list[tuple[str, Callable[[list[bytes]], list[bytes]], str, int]] = [
-    ("a missing message", lambda lines: lines[:3] + lines[4:], "line 4: message 4 should follow, not 5", 3),
-    ("two swapped", lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]], "line 4: message 4 should follow", 3),
+    ("a missing message", lambda lines: lines[:3] + lines[4:], "line 4, message 4: message 4 should follow, not 5", 3),
+    (
+        "two swapped",
+        lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]],
+        "line 4, message 4: message 4 should follow",
+        3,
+    ),
     ("a changed face", lambda lines: [line.replace(b'"9C"', b'"9D"') for line in lines], "signature", 10),
-    ("a changed mode", lambda lines: [lines[0].replace(b"live", b"demo"), *lines[1:]], "line 1: the signature", 0),
+    (
+        "a changed mode",
+        lambda lines: [lines[0].replace(b"live", b"demo"), *lines[1:]],
+        "line 1, message 1: the signature",
+        0,
+    ),
     ("a torn line", lambda lines: [*lines[:-1], lines[-1][:-9]], "line 19", -1),
     ("an empty line", lambda lines: [*lines[:2], b"\n", *lines[2:]], "line 3", 2),
     ("a line of noise", lambda lines: [*lines[:2], b"\xff\xfe\x00\n"], "line 3", 2),
     ("deep nesting", lambda lines: [*lines[:2], b"[" * 100_000], "line 3", 2),
-    ("no object", lambda lines: [*lines[:2], b"7\n"], "line 3: it is no JSON object", 2),
+    ("no object", lambda lines: [*lines[:2], b"7\n"], "line 3, message 3: it is no JSON object", 2),
     ("no signature", lambda lines: [*lines[:2], b'{"seqno":3,"generation":"68f1c2d4-9be01a77"}\n'], "line 3", 2),
-    ("no seqno", lambda lines: [*lines[:2], b"{}\n"], "line 3: it has no seqno", 2),
+    ("no seqno", lambda lines: [*lines[:2], b"{}\n"], "line 3, message 3: it has no seqno", 2),
     ("nothing at all", lambda lines: lines[:0], "no message", 0),
     (
         "another signer",
         lambda lines: [*lines[:3], resigned(lines[3]), *lines[4:]],
-        "line 4: the signature is not by",
+        "line 4, message 4: the signature is not by",
         3,
     ),
 ]
