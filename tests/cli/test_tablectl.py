@@ -538,6 +538,45 @@ def test_diag_never_fights_a_daemon_that_holds_the_folder(devices: Path, tmp_pat
     assert f"in use by process {os.getpid()}: one table has one daemon, stop it first" in ran.err
 
 
+def test_a_span_of_the_journal_is_exported_counted_and_proved(kept: Path, tmp_path: Path) -> None:
+    feed = tmp_path / "feed.jsonl"
+    whole = feed.read_text()
+    ran = run("--config", kept, "journal", "export")
+    assert (ran.code, ran.out) == (DONE, whole), "the exact bytes"
+    assert run("journal", "export", feed, "--json").out == whole
+    ran = run("--config", kept, "journal", "export", "--from", "5", "--to", "9")
+    assert ran.out.splitlines() == whole.splitlines()[4:9]
+    (span := tmp_path / "span.jsonl").write_text(ran.out)
+    assert "--public-key" in run("journal", "verify", span).out
+    key = json.loads(whole.splitlines()[0])["data"]["publickey"]
+    assert (
+        run("journal", "verify", span, "--public-key", key).out == f"{span}: good: 5 messages, chain and signatures\n"
+    )
+    span.write_text(ran.out.replace('"seqno":7', '"seqno":8', 1))
+    assert "line 3, message 7: " in run("journal", "verify", span, "--public-key", key).out
+    ended = run("--config", kept, "journal", "export", "--format", "csv").out.splitlines()
+    assert len(ended) == 1 + whole.count("round.completed")
+    (script := tmp_path / "shoe.txt").write_text(run("--config", kept, "journal", "export", "--format", "script").out)
+    assert len(run("deal", script).out.splitlines()) == whole.count("round.completed")
+    told = run("--config", kept, "journal", "stats", "--json").json
+    assert told["total"]["completed"] == whole.count("round.completed")
+    assert run("--config", kept, "journal", "stats").out.splitlines()[-1] == "faults    none"
+
+
+def test_an_export_with_repeats_counts_each_message_once(kept: Path, tmp_path: Path) -> None:
+    feed = tmp_path / "feed.jsonl"
+    once = run("journal", "stats", feed, "--json").json
+    feed.write_text(feed.read_text() * 2)
+    assert run("journal", "stats", feed, "--json").json == once
+    feed.write_text("hello\n")
+    ran = run("journal", "stats", feed)
+    assert (ran.code, ran.err) == (
+        NO,
+        f"tablectl: {feed}, line 1: no message: run tablectl journal verify {feed}\n",
+    )
+    assert run("journal", "export", tmp_path / "gone").code == NO
+
+
 @pytest.mark.parametrize(
     ("told", "lines"),
     [
