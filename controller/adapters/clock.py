@@ -111,7 +111,7 @@ class SystemClock:
         """
         now = self.now()
         wall, synchronised = self.wall(now)
-        held = self._floor is not None and self._utc() - now < self._floor
+        held = not synchronised and self._floor is not None and self._utc() - now < self._floor
         return {"wall": wall, "monotonic": now, "synchronised": synchronised, "held": held, "step": self._stepped}
 
     def wake_at(self, at: int | None) -> None:
