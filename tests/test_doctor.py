@@ -163,8 +163,14 @@ def torn(patient: Patient) -> None:
     line.close()
 
 
+def a_clock_that_was_ahead(patient: Patient) -> None:
+    patient.journal()
+    patient.host["now"] = lambda: dt.datetime(2001, 1, 1, tzinfo=dt.UTC)
+
+
 def a_clock_in_the_past(patient: Patient) -> None:
     patient.journal()
+    patient.host["synchronised"] = lambda: False
     patient.host["now"] = lambda: dt.datetime(2001, 1, 1, tzinfo=dt.UTC)
 
 
@@ -281,6 +287,7 @@ ILLS = [
     Ill(another_key, "key", "fail", "table.key is not the key of this journal", "put that key back"),
     Ill(no_key_at_all, "key", "fail", "holds no unencrypted key in PEM", "make a new one"),
     Ill(a_clock_in_the_past, "clock.journal", "fail", "the clock says 2001-01-01 00:00:00 UTC", "set the clock"),
+    Ill(a_clock_that_was_ahead, "clock.journal", "warn", "the clock says 2001-01-01 00:00:00 UTC", "tell casino IT"),
     Ill(nobody_sets_the_clock, "clock.synchronised", "warn", "nobody sets the clock", "start chrony"),
     Ill(a_clock_that_may_not_be_asked, "clock.synchronised", "warn", "not permitted", "must allow this call"),
     Ill(no_scanner, "scanner.port", "fail", "scanner is not there", "check plug and power"),
