@@ -365,10 +365,17 @@ def _card_out(state: State, fact: f.CardOut) -> State:
     )
 
 
+_LAG = 2  # burned cards whose scans may still come: as many as may wait elsewhere (scanner.max_pending)
+
+
 def _reads_burned(shoe: Shoe) -> bool:
-    """Whether this shoe's burned cards pass the scanner: one was read, beside the one turned up."""
+    """Whether this shoe's burned cards pass the scanner: they were read beside the one turned up; the last may lag.
+
+    One read among many is no proof: it may be the next round's first card, whose scan overtook its movement.
+    """
     burned = [face for face, fate in zip(shoe.faces, shoe.fates, strict=True) if fate == Fate.BURNED]
-    return len(burned) - burned.count(UNKNOWN) > 1
+    unread = burned.count(UNKNOWN)
+    return unread <= _LAG and len(burned) - unread > 1
 
 
 def _card_read(state: State, fact: f.CardRead) -> State:
