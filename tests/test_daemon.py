@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -442,8 +442,13 @@ def _in_a_commit(table: Tabled) -> bool:
     """The writer thread exists and the scanner's port is open: only then the first rows are in line."""
     tasks = Path(f"/proc/{table.pid}/task")
     names = [(task / "comm").read_text().strip() for task in tasks.iterdir()]
-    fds = Path(f"/proc/{table.pid}/fd")
-    return len(names) > 1 and any("/pts/" in str(fd.readlink()) for fd in fds.iterdir())
+    return len(names) > 1 and any("/pts/" in target for target in _open_files(table))
+
+
+def _open_files(table: Tabled) -> Iterator[str]:
+    for fd in Path(f"/proc/{table.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            yield str(fd.readlink())
 
 
 # --- the watchdog -------------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ def test_a_file_that_is_no_feed_gets_no_receipt(tmp_path: Path) -> None:
     """Nor does it need a line: what is in the file is judged first."""
     (tmp_path / "feed.jsonl").write_bytes(b'{"seqno":1}\n')
     command = [sys.executable, "-m", "controller.cli", "casino", "listen", "--serial", str(tmp_path / "none")]
-    for file, says in (("feed.jsonl", "after 0 good messages: line 1:"), ("none/feed.jsonl", "cannot be written")):
+    for file, says in (("feed.jsonl", "after 0 good messages: line 1,"), ("none/feed.jsonl", "cannot be written")):
         done = subprocess.run(
             [*command, "--file", str(tmp_path / file)],
             cwd=ROOT,
