@@ -5,6 +5,8 @@
  */
 #include "cutcard.h"
 
+#define PASSED UINT16_MAX /* ticks: a change of a beam that waits is younger (sensors.c) */
+
 static void remember(struct cutcard *cut, ticks at) {
     cut->newest = (uint8_t)((cut->newest + 1u) % CHANGES_MAX);
     cut->changes[cut->newest] = at;
@@ -77,7 +79,7 @@ enum share cutcard_share(const struct cutcard *cut, ticks begin, ticks end, cons
 }
 
 bool cutcard_left(struct cutcard *cut, ticks since, const struct report *report, struct ledger *ledger) {
-    const bool fresh = !cut->told || report->at - cut->told_at > report->at - since;
+    const bool fresh = !cut->told || (int32_t)(since - cut->told_at) > 0;
     if (fresh)
         tell(cut, report, ledger);
     cut->left = cut->level;
@@ -85,8 +87,20 @@ bool cutcard_left(struct cutcard *cut, ticks since, const struct report *report,
     return fresh;
 }
 
+/* No passage to come began so long ago; and the count, which goes round, would take what is too old for new. */
+static void forget(struct cutcard *cut, ticks now) {
+    if (now - cut->told_at > PASSED)
+        cut->told = false;
+    if (now - cut->changes[cut->newest] > PASSED) {
+        cut->count = 1;
+        cut->changes[cut->newest] = now - PASSED;
+    }
+}
+
 void cutcard_elapse(struct cutcard *cut, ticks now, const struct rest *rest, struct ledger *ledger) {
     ticks age;
+    if (rest->idle)
+        forget(cut, now);
     if (!cut->level || !rest->full || ledger->troubles[PART_CUT] != 0)
         return;
     age = now - rest->full_since;
