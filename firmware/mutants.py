@@ -51,9 +51,10 @@ MUTANTS = (
     Mutant("passages.c", "if (!exit->touched)\n", ""),
     # the cut card
     Mutant("cutcard.c", "if (seen <= window / CUT_PARTS)", "if (seen <= window / 2u)"),
-    Mutant(
-        "cutcard.c", "const ticks window = end != begin ? end - begin : 1u;", "const ticks window = 2u * (end - begin);"
-    ),
+    Mutant("cutcard.c", "larger(1u, passed(begin, end));", "2u * larger(1u, passed(begin, end));"),
+    Mutant("cutcard.c", "larger(1u, passed(begin, end));", "end != begin ? end - begin : 1u;"),
+    Mutant("cutcard.c", "passed(cut->told_at, since) > 0;", "report->at - cut->told_at > report->at - since;"),
+    Mutant("cutcard.c", "if (rest->idle)\n        forget(cut, now);", ";"),
     Mutant("cutcard.c", "cut->left = cut->level;", "cut->left = false;"),
     Mutant("cutcard.c", "alone && full && cut->rose_full &&", "alone && full &&"),
     # sensors: order, deadlines, faults

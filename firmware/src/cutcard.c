@@ -7,6 +7,9 @@
 
 #define PASSED UINT16_MAX /* ticks: a change of a beam that waits is younger (sensors.c) */
 
+/* How long after `then` it is; none, if it is not. */
+static ticks passed(ticks then, ticks at) { return (int32_t)(at - then) > 0 ? at - then : 0; }
+
 static void remember(struct cutcard *cut, ticks at) {
     cut->newest = (uint8_t)((cut->newest + 1u) % CHANGES_MAX);
     cut->changes[cut->newest] = at;
@@ -48,23 +51,15 @@ void cutcard_change(struct cutcard *cut, ticks at, bool full, bool alone, struct
     remember(cut, at);
 }
 
-/* The number of half ticks from `begin` to `at`, within 0 and `most`. */
-static ticks half_ticks(ticks begin, ticks at, ticks most) {
-    const int32_t passed = (int32_t)(at - begin);
-    if (passed <= 0)
-        return 0;
-    return 2u * (ticks)passed < most ? 2u * (ticks)passed : most;
-}
-
 enum share cutcard_share(const struct cutcard *cut, ticks begin, ticks end, const struct ledger *ledger) {
-    const ticks window = end != begin ? end - begin : 1u; /* half of it, in half ticks */
+    const ticks window = larger(1u, passed(begin, end)); /* half of it, in half ticks */
     ticks seen = 0, until = window;
     bool level = cut->level;
     uint8_t change = cut->newest;
     if (ledger->troubles[PART_CUT] != 0)
         return SHARE_NONE;
     for (uint8_t left = cut->count; left > 0 && until > 0; left--) {
-        const ticks from = half_ticks(begin, cut->changes[change], until);
+        const ticks from = smaller(2u * passed(begin, cut->changes[change]), until);
         if (level)
             seen += until - from;
         level = !level;
@@ -79,7 +74,7 @@ enum share cutcard_share(const struct cutcard *cut, ticks begin, ticks end, cons
 }
 
 bool cutcard_left(struct cutcard *cut, ticks since, const struct report *report, struct ledger *ledger) {
-    const bool fresh = !cut->told || (int32_t)(since - cut->told_at) > 0;
+    const bool fresh = !cut->told || passed(cut->told_at, since) > 0;
     if (fresh)
         tell(cut, report, ledger);
     cut->left = cut->level;
