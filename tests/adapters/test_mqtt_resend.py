@@ -82,7 +82,7 @@ def test_a_lost_connection_does_not_end_it(tmp_path: Path) -> None:
 
             proxy.rule = stop_after_20
             table.publisher.resend(range(11, 61))
-            await until(lambda: told > 20, "twenty of them taken")
+            await until(lambda: told > 20 and table.publisher.again.start == 31, "twenty of them taken")
             proxy.cut()
             await until(lambda: not table.publisher.again, "all again")
             second = [numbers_of(table, packet) for packet in proxy.sent("feed", connection=2)]
