@@ -31,8 +31,11 @@ static size_t drain(struct ledger *ledger, struct told *told, size_t room) {
     return count;
 }
 
-/* One byte of levels a tick, the first at tick `begin`; what stands there at first is not told. Returns how many. */
-size_t replay(const uint8_t *levels, size_t count, uint32_t begin, struct told *told, size_t room) {
+/* One byte of levels a tick, the first at tick `begin`; what stands there at first is not told. Returns how many.
+ *
+ * `counted` gets how many glitches and pull-backs there were: of many at once not all are told.
+ */
+size_t replay(const uint8_t *levels, size_t count, uint32_t begin, struct told *told, size_t room, uint16_t counted[2]) {
     static const struct counters none;
     static struct sensors sensors;
     struct ledger ledger;
@@ -45,5 +48,7 @@ size_t replay(const uint8_t *levels, size_t count, uint32_t begin, struct told *
         sensors_step(&sensors, levels[tick], 0, begin + (uint32_t)tick, &ledger);
         reports += drain(&ledger, told + reports, room - reports);
     }
+    counted[0] = ledger.counters.glitches;
+    counted[1] = ledger.counters.pullbacks;
     return reports;
 }

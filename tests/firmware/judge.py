@@ -67,7 +67,14 @@ def word(kind: Kind, line: int, why: Why, flags: Flag) -> str:
 def library() -> ctypes.CDLL:
     lib = ctypes.CDLL(str(build("judge") / "libjudge.so"))
     lib.replay.restype = ctypes.c_size_t
-    lib.replay.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.POINTER(_Told), ctypes.c_size_t]
+    lib.replay.argtypes = [
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_uint32,
+        ctypes.POINTER(_Told),
+        ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_uint16),
+    ]
     return lib
 
 
@@ -82,13 +89,13 @@ def ticked(levels: Iterable[Level], up: Iterable[Line], end: int) -> bytes:
     return bytes(shown + bytes([now]) * (end // TICK + 1 - len(shown)))
 
 
-def judged(levels: Iterable[Level], up: Iterable[Line], end: int, begin: int = 0) -> list[Told]:
-    """What the head tells of it by `end`; its first tick has the number `begin`."""
+def judged(levels: Iterable[Level], up: Iterable[Line], end: int, begin: int = 0) -> tuple[list[Told], dict[str, int]]:
+    """What the head tells of it by `end`, and what it counts; its first tick has the number `begin`."""
     shown = ticked(levels, up, end)
-    room = (_Told * ROOM)()
-    count = library().replay(shown, len(shown), begin, room, ROOM)
+    room, counted = (_Told * ROOM)(), (ctypes.c_uint16 * 2)()
+    count = library().replay(shown, len(shown), begin, room, ROOM, counted)
     assert count < ROOM
-    return [
+    told = [
         Told(
             (each.at - begin) % 2**32 * TICK,
             Kind(each.kind),
@@ -98,3 +105,4 @@ def judged(levels: Iterable[Level], up: Iterable[Line], end: int, begin: int = 0
         )
         for each in room[:count]
     ]
+    return told, dict(zip(("glitch", "pullback"), counted, strict=True))

@@ -21,12 +21,11 @@ WRAPS = 2**32 - 4_000  # ticks: the head's clock goes round two seconds after it
 def agree(levels: Sequence[Level], up: Sequence[Line], end: int, begin: int = 0) -> None:
     seen = sampled(levels, TICK, 0, up)
     reports, sensors = play(numbered(seen), up=up, end=end)
-    told = judged(seen, up, end - sensors.limits.late_ns, begin)
+    told, counts = judged(seen, up, end - sensors.limits.late_ns, begin)
     assert [(each.word, each.at) for each in told if each.kind not in EVIDENCE] == [
         (said(report), report.at) for report in reports
     ]
-    for counted in ("glitch", "pullback"):
-        assert sum(each.word == counted for each in told) == sensors.counts[counted]
+    assert counts == {counted: sensors.counts[counted] for counted in counts}
     cards = [(each.covered_ms, each.lag_100us) for each in told if each.word == "card"]
     assert cards == [measured(report) for report in reports if isinstance(report, CardOut)]
 
@@ -65,6 +64,8 @@ def restless(rng: random.Random, line: Line, end: int) -> Iterator[Level]:
             yield Level(at, line, level)
 
 
+# So many glitches are judged in one tick that they are not all told.
+@example(seed=243, lines={Line.INNER, Line.OUTER, Line.CUT})
 # The cut card's own sensor says first that it left, and a beam that flickered makes up its mind about an earlier time.
 @example(seed=3709, lines={Line.INNER, Line.OUTER, Line.CUT, Line.PRESENT})
 # The inner beam clears, by its flicker, before the outer one is covered: there is no first half of that passage.
