@@ -52,7 +52,6 @@ MUTANTS = (
     # the cut card
     Mutant("cutcard.c", "if (seen <= window / CUT_PARTS)", "if (seen <= window / 2u)"),
     Mutant("cutcard.c", "larger(1u, passed(begin, end));", "2u * larger(1u, passed(begin, end));"),
-    Mutant("cutcard.c", "larger(1u, passed(begin, end));", "end != begin ? end - begin : 1u;"),
     Mutant("cutcard.c", "passed(cut->told_at, since) > 0;", "report->at - cut->told_at > report->at - since;"),
     Mutant("cutcard.c", "if (rest->idle)\n        forget(cut, now);", ";"),
     Mutant("cutcard.c", "cut->left = cut->level;", "cut->left = false;"),
@@ -61,6 +60,12 @@ MUTANTS = (
     Mutant("sensors.c", "|| now - line->began >= CHATTER ||", "|| now - line->began >= 4u * CHATTER ||"),
     Mutant("sensors.c", "place > 0 && before(&change, &sensors->changes[place - 1u])", "false"),
     Mutant("sensors.c", "!(due && later(change->at, (uint16_t)deadline))", "true"),
+    Mutant(
+        "sensors.c",
+        "now - smaller(now - whole(sensors->changes[0].at, now), now - sensors->judged_to)",
+        "whole(sensors->changes[0].at, now)",
+    ),
+    Mutant("sensors.c", "sensors->restless_at[beam] = now + 1u;", "sensors->restless_at[beam] = now;"),
     Mutant("sensors.c", "now - line->since >= STUCK", "now - line->since >= 2u * STUCK"),
     Mutant("sensors.c", "at - exit->judged + MOUTH_EARLY", "at - exit->judged"),
     Mutant("sensors.c", "sensors->told_level[part] == level", "true"),

@@ -54,6 +54,7 @@ class Edges:
         self._bounce: dict[Line, Debounce] = {}
         self._queue: list[tuple[Change, Line]] = []  # changes of the beams that wait for an earlier one of the other
         self._told: dict[Line, bool] = {}  # mouth and lid, as they were reported
+        self._judged_to = 0  # how far in time the passages have been told
         self._unseen = 0  # cards in a row that came out of a mouth that seemed empty
         self._restless: dict[Line, int] = {}  # the flickering beams, and when they last did
         self._lost_at: int | None = None
@@ -76,7 +77,7 @@ class Edges:
             self._order.hole = False
             self._amiss = {line: at for line, bounce in self._bounce.items() if bounce.raw is not levels[line]}
             return self._reported()
-        self._clock = self._read_at = at
+        self._clock = self._read_at = self._judged_to = at
         self._bounce = {line: Debounce(levels[line], self._clock, self._settle_ns(line)) for line in self.lines}
         self._queue.clear()
         self._order.restart()
@@ -159,12 +160,16 @@ class Edges:
     def _arrive(self, at: int) -> None:
         self._clock = max(at, self._clock)
         for line, bounce in self._bounce.items():
-            restless = bounce.began is not None
+            began = bounce.began
             change = bounce.elapse(self._clock)
             if change is not None:
                 self._changed(line, change)
-            elif restless and bounce.began is None:
+            if began is None or bounce.began is not None:
+                continue
+            if change is None:
                 self.counts["spike"] += 1
+            if line in self._restless and self._clock > began[0] + self.limits.chatter_ns:
+                self._restless[line] = self._clock
         self._let_pass()
         self._cut.elapse(self._clock, self._idle_since(), self._full_since())
         self._watch()
@@ -206,16 +211,21 @@ class Edges:
         return min([at for at in began if at and self._clock - at[0] < self.limits.chatter_ns], default=None)
 
     def _let_pass(self) -> None:
-        """The beams' changes and the passages' deadline, in the order in which they happened."""
+        """The beams' changes and the passages' deadline, in the order in which they happened.
+
+        A beam that flickered makes up its mind when the other has been judged further: it counts from there.
+        """
         while True:
             horizon, deadline = self._horizon(), self._passages.deadline
             change, line = self._queue[0] if self._queue else (None, None)
             if change and line and (horizon is None or change[:2] < horizon) and change.at <= (deadline or change.at):
                 self._queue.pop(0)
                 before = len(self._reports)
-                self._passages.step(line, change.level, change.at)
+                self._judged_to = max(self._judged_to, change.at)
+                self._passages.step(line, change.level, self._judged_to)
                 self._moved(self._reports[before:])
             elif deadline is not None and deadline <= self._clock and (horizon is None or deadline < horizon[0]):
+                self._judged_to = deadline
                 self._passages.expire(deadline)
             else:
                 return

@@ -97,17 +97,24 @@ static void moved(struct sensors *sensors, ticks at, struct ledger *ledger) {
         ledger_fault(ledger, PART_PRESENT, HEAD_WHY_BLIND, at);
 }
 
+/* A beam that flickered makes up its mind when the other has been judged further: it counts from there. */
 static void step_first(struct sensors *sensors, ticks now, struct ledger *ledger) {
-    const ticks at = whole(sensors->changes[0].at, now);
+    const ticks at = now - smaller(now - whole(sensors->changes[0].at, now), now - sensors->judged_to);
     const uint8_t beam = sensors->changes[0].beam;
     sensors->changes_count--;
     for (uint8_t place = 0; place < sensors->changes_count; place++)
         sensors->changes[place] = sensors->changes[place + 1u];
+    sensors->judged_to = at;
     sensors->exit.reflected = reflect_mean(&sensors->reflect);
     passages_step(&sensors->exit, (enum part)beam, at, ledger, &sensors->cut);
     if (sensors->exit.place == OVER)
         reflect_restart(&sensors->reflect);
     moved(sensors, at, ledger);
+}
+
+static void expire(struct sensors *sensors, ticks deadline, struct ledger *ledger) {
+    sensors->judged_to = deadline;
+    passages_expire(&sensors->exit, ledger);
 }
 
 /* The beams' changes and the exit's deadline, in the order in which they happened. */
@@ -122,7 +129,7 @@ static void let_pass(struct sensors *sensors, ticks now, struct ledger *ledger) 
             !(due && later(change->at, (uint16_t)deadline)))
             step_first(sensors, now, ledger);
         else if (due && (int32_t)(now - deadline) >= 0 && (!waits || later(first.at, (uint16_t)deadline)))
-            passages_expire(&sensors->exit, ledger);
+            expire(sensors, deadline, ledger);
         else
             return;
     }
@@ -148,7 +155,7 @@ static void watch(struct sensors *sensors, uint8_t beam, ticks now, struct ledge
     if (line->open && now - line->began >= CHATTER) {
         ledger_fault(ledger, beam, HEAD_WHY_FLICKERS, now);
         sensors->restless[beam] = true;
-        sensors->restless_at[beam] = now;
+        sensors->restless_at[beam] = now + 1u; /* when it is over at the soonest */
     } else if (ledger_has(ledger, beam, HEAD_WHY_FLICKERS) && flickered(sensors, beam, now) >= FLICKER) {
         ledger_well(ledger, beam, HEAD_WHY_FLICKERS, now);
         sensors->restless[beam] = false;
@@ -175,6 +182,7 @@ void sensors_step(struct sensors *sensors, uint8_t levels, uint16_t reflected, t
 
 void sensors_restart(struct sensors *sensors, uint8_t levels, ticks now, struct ledger *ledger) {
     sensors->changes_count = 0;
+    sensors->judged_to = now;
     for (uint8_t part = 0; part < PARTS; part++)
         debounce_restart(&sensors->lines[part], (levels & mask(part)) != 0, now, settle(part));
     passages_restart(&sensors->exit, (levels & HEAD_SEEN_INNER) != 0, (levels & HEAD_SEEN_OUTER) != 0, now);

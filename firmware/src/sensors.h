@@ -25,6 +25,7 @@ struct sensors {
     struct cutcard cut;
     struct reflect reflect;
     struct change changes[CHANGES_WAIT_MAX]; /* in order of time */
+    ticks judged_to; /* how far in time the exit was told */
     uint8_t changes_count;
     uint8_t unseen;        /* cards in a row that came out of a mouth that seemed empty */
     bool told[PARTS];      /* mouth and lid: `told_level` was told */

@@ -64,6 +64,9 @@ def restless(rng: random.Random, line: Line, end: int) -> Iterator[Level]:
             yield Level(at, line, level)
 
 
+# A beam that flickered comes to rest; and one that made up its mind when the other had been judged further.
+@example(seed=380279933, lines={Line.INNER, Line.OUTER, Line.CUT, Line.PRESENT})
+@example(seed=380280122, lines=set(Line))
 # So many glitches are judged in one tick that they are not all told.
 @example(seed=243, lines={Line.INNER, Line.OUTER, Line.CUT})
 # The cut card's own sensor says first that it left, and a beam that flickered makes up its mind about an earlier time.
