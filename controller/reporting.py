@@ -3,10 +3,12 @@
 Knows no transport. Adapters do not know each other: what two of them say in the same words is said here.
 """
 
+import asyncio
 import json
 import logging
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
 
 from .core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
 from .ports import Outbox, Submit
@@ -30,17 +32,33 @@ class Report:
         self._told: set[str] = set()  # the reasons of this outage: each is told once, however often it returns
         self._high: bool | None = None
         self.trouble = "not connected yet"  # why the link is down; empty while it is up
+        self._stalled = False  # down for want of a receipt alone
         self._refused: int | None = 0  # the message that is refused; 0: what a run before this one saw is unknown
+
+    async def run(self, carry: Coroutine[Any, Any, None], turn: Callable[[], None]) -> None:
+        """Runs `carry`, which keeps a connection, and calls `turn` when there is something new, until cancelled."""
+        self.backlog()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow(turn))
+            group.create_task(carry)
+
+    async def _follow(self, turn: Callable[[], None]) -> None:
+        seen = 0
+        while True:
+            await self._outbox.wait(seen)
+            seen = self._outbox.head
+            turn()
+            self.backlog()
 
     def up(self) -> None:
         self._log.info("connected")
-        self.trouble = ""
+        self.trouble, self._stalled = "", False
         self._told.clear()
         if self._primary:
             self._submit(LinkChanged(time.monotonic_ns(), up=True))
 
     def down(self, reason: str) -> None:
-        self.trouble = reason
+        self.trouble, self._stalled = reason, False
         if reason in self._told:
             return
         self._log.warning("not connected: %s", reason)
@@ -48,7 +66,16 @@ class Report:
         if self._primary:
             self._submit(LinkChanged(time.monotonic_ns(), up=False, reason=reason))
 
+    def stalled(self, seconds: float) -> None:
+        """No receipt came for so long: what the table says is not heard (F2), and the next receipt ends that."""
+        if self.trouble:
+            return
+        self.down(f"no receipt from the casino server for {seconds:g} s: does it take what the table sends?")
+        self._stalled = True
+
     def receipt(self, seqno: int) -> None:
+        if self._stalled:
+            self.up()
         if self._primary:
             self._submit(Receipt(time.monotonic_ns(), seqno))
         self.backlog()

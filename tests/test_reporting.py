@@ -97,3 +97,34 @@ def test_the_primary_tells_each_thing_once() -> None:
 
 def test_who_is_not_primary_tells_of_refusals_alone() -> None:
     assert told(primary=False) == FAULTS
+
+
+def links(*steps: str, primary: bool = True) -> list[str]:
+    """What the table hears of the link: `up`, `down`, `stalled` and `receipt` as they come to the report."""
+    heard = Heard()
+
+    async def story() -> None:
+        outbox = FakeOutbox()
+        outbox.add(3)
+        report = Report("mqtt", outbox, heard, primary=primary, high=9, low=1)
+        acts = {
+            "up": report.up,
+            "down": lambda: report.down("cable"),
+            "stalled": lambda: report.stalled(30.0),
+            "receipt": lambda: report.receipt(1),
+        }
+        for step in steps:
+            acts[step]()
+
+    asyncio.run(story())
+    return ["up" if link.up else link.reason for link in heard.of(LinkChanged)]
+
+
+def test_a_casino_that_gives_no_receipt_is_a_link_that_is_down_until_it_gives_one() -> None:
+    """Else betting would open and be cancelled for ever, and nobody be told (F2, I33)."""
+    silent = "no receipt from the casino server for 30 s: does it take what the table sends?"
+    assert links("up", "stalled", "stalled", "receipt", "receipt") == ["up", silent, "up"]
+    assert links("up", "stalled", "receipt", "stalled") == ["up", silent, "up", silent]
+    assert links("up", "stalled", "down", "receipt") == ["up", silent, "cable"], "a receipt is no connection"
+    assert links("down", "stalled", "receipt") == ["cable"], "the first reason stands"
+    assert links("up", "stalled", "receipt", primary=False) == []

@@ -169,19 +169,11 @@ class PublisherMqtt:
         """Publishes until cancelled; then says goodbye, within `farewell_s`."""
         report = Report(self.name, outbox, submit, primary=self._primary, high=self.limits.high, low=self.limits.low)
         self._report = report
-        report.backlog()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(outbox, report))
-            group.create_task(self._stay_connected(outbox, report))
+        await report.run(self._stay_connected(outbox, report), self._turn)
 
-    async def _follow(self, outbox: Outbox, report: Report) -> None:
-        seen = 0
-        while True:
-            await outbox.wait(seen)
-            seen = outbox.head
-            if self._session is not None:
-                self._session.wire.turn()
-            report.backlog()
+    def _turn(self) -> None:
+        if self._session is not None:
+            self._session.wire.turn()
 
     async def _stay_connected(self, outbox: Outbox, report: Report) -> None:
         loop = asyncio.get_running_loop()
@@ -609,15 +601,15 @@ class _Session(_Caller):
         elif self._server_up is None and now - self._begun_at > self._broker.connect_s:
             self._server_up = False
             self._report.down(f"the casino server has said nothing on {self._owner.server_status}: is it running?")
-        elif self._flights:
-            if now - self._moved_at > limits.stall_s:
-                self.wire.end(f"no acknowledgement from {self._broker.host} for {limits.stall_s:g} s")
+        elif self._flights and now - self._moved_at > limits.stall_s:
+            self.wire.end(f"no acknowledgement from {self._broker.host} for {limits.stall_s:g} s")
         elif self._blocked is not None:
             if now - self._refused_at > limits.refused_s:
-                self._restart()
+                self._refused_at, self._rewinds = now, True
         elif self._sent > self._cursor() and now - self._receipt_at > limits.stall_s:
             log.warning("no receipt from the casino server for %g s: the feed is sent again", limits.stall_s)
-            self._restart()
+            self._receipt_at, self._rewinds = now, True
+            self._report.stalled(limits.stall_s)
 
     def _restart(self) -> None:
         """Sends again from receipt + 1, or from before it where that is wanted."""

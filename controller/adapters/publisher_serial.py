@@ -68,18 +68,18 @@ class PublisherSerial:
         self.receipt, self.ask, self.limits = receipt, ask, limits
         self.frames = Frames(CRC32, LIMIT)
         self.strange = self.stalls = self.sessions = 0
-        self.trouble = "not opened yet"  # why the link is down; empty while it is up
-        self.tried = asyncio.Event()  # once the first attempt is over, whatever its end
         self._primary = primary
         self._line: _Line | None = None
+        self._report: Report | None = None
 
     def diag(self) -> dict[str, Any]:
         """For people: `port` `open`, `fault` (why the link is down), and what was `counted` since the start."""
         counted = {"sessions": self.sessions, "frames": self.frames.good, **self.frames.errors}
+        fault = self._report.trouble if self._report is not None else "not begun yet"
         return {
             "port": self.port,
             "open": self._line is not None,
-            **({"fault": self.trouble} if self.trouble else {}),
+            **({"fault": fault} if fault else {}),
             "counted": {**counted, "strange": self.strange, "stalls": self.stalls},
         }
 
@@ -91,19 +91,12 @@ class PublisherSerial:
         """Publishes until cancelled; then sends what is durable by then, within `farewell_s`."""
         limits = self.limits
         report = Report(self.name, outbox, submit, primary=self._primary, high=limits.high, low=limits.low)
-        report.backlog()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(outbox, report))
-            group.create_task(self._keep_open(outbox, report))
+        self._report = report
+        await report.run(self._keep_open(outbox, report), self._turn)
 
-    async def _follow(self, outbox: Outbox, report: Report) -> None:
-        seen = 0
-        while True:
-            await outbox.wait(seen)
-            seen = outbox.head
-            if self._line is not None:
-                self._line.turn()
-            report.backlog()
+    def _turn(self) -> None:
+        if self._line is not None:
+            self._line.turn()
 
     async def _keep_open(self, outbox: Outbox, report: Report) -> None:
         wait, longest = self.limits.retry_s
@@ -119,21 +112,11 @@ class PublisherSerial:
                     lost = await self._line.run()
                 finally:
                     self._line = None
-            self.down(report, f"serial port {self.port} {advise(lost, check=CHECK, key='casino.serial')}")
+            report.down(f"serial port {self.port} {advise(lost, check=CHECK, key='casino.serial')}")
             if time.monotonic() - began > longest:
                 wait = self.limits.retry_s[0]
             await asyncio.sleep(wait)
             wait = min(2 * wait, longest)
-
-    def down(self, report: Report, reason: str) -> None:
-        self.trouble = reason
-        self.tried.set()
-        report.down(reason)
-
-    def up(self, report: Report) -> None:
-        self.trouble = ""
-        self.tried.set()
-        report.up()
 
 
 class _Line:
@@ -303,17 +286,18 @@ class _Line:
             self._up = True
             if end.first > end.receipt + 1:
                 log.warning("messages %d to %d are no longer in the journal: skipped", end.receipt + 1, end.first - 1)
-            self._owner.up(self._report)
+            self._report.up()
         if end.stalls != self._stalls:
             self._stalls = end.stalls
             self._owner.stalls += 1
             log.warning("no receipt from the casino server for %g s: sent again", self._owner.limits.stall_s)
+            self._report.stalled(self._owner.limits.stall_s)
         if end.refused is not None:
             seqno, size = end.refused.seqno, len(end.refused.data)
             too_long = f"message {seqno} has {size} bytes, more than the {MESSAGE_MAX} of the serial link"
             self._report.refused(seqno, f"{too_long}: the feed waits: tell the maker")
         if end.ended and not self._resting:
-            self._owner.down(self._report, f"serial port {self._owner.port}: {end.ended}")
+            self._report.down(f"serial port {self._owner.port}: {end.ended}")
 
     def _set_timer(self) -> None:
         if self._resting:

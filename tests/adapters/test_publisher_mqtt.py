@@ -574,7 +574,37 @@ def test_without_receipts_the_feed_is_sent_again_from_the_receipt_on(tmp_path: P
                     assert min(numbers[before + 20 :], default=13) == 13
                     casino.publish(f"{TABLE}/ack", ack(table.outbox, 20))
                     await table.drained()
-            assert proxy.connections == 1, "the link was never in doubt"
+                links = [link.reason or link.up for link in table.heard.of(LinkChanged)]
+                silent = "no receipt from the casino server for 0.4 s: does it take what the table sends?"
+                assert links[:3] == [True, silent, True], "nobody hears the table until a receipt comes (F2)"
+            assert proxy.connections == 1, "the connection was never in doubt"
+
+    run(story())
+
+
+def test_a_feed_that_is_always_under_way_hides_no_missing_receipt(tmp_path: Path) -> None:
+    """A broker far away: there is no moment at which all has its PUBACK."""
+
+    async def story() -> None:
+        async with proxied(tmp_path) as (_, proxy):
+            limits = Limits(stall_s=0.8, backoff_s=(0.05, 0.2))
+            async with Table(proxy.port, receipt="server", limits=limits) as table:
+                await table.up()
+                proxy.delay_s, idle = 0.1, 0
+                for _ in range(200):
+                    table.outbox.add()
+                    await asyncio.sleep(0.05)
+                    idle += not table.publisher.diag()["flying"]
+                    if len(table.heard.of(LinkChanged)) > 1:
+                        break
+                else:
+                    raise AssertionError("nobody is told while the feed goes on")
+                assert idle <= 1, "else this shows nothing"
+                assert (await table.down()).startswith("no receipt from the casino server for 0.8 s")
+                proxy.delay_s = 0.0
+                first = table.outbox.messages[0].data
+                await until(lambda: [p.payload for p in proxy.sent("feed")].count(first) > 1, "the feed again")
+                assert proxy.connections == 1
 
     run(story())
 
