@@ -26,14 +26,17 @@ class Listener:
 
     def __init__(self, port: str, baud: int) -> None:
         self._port, self._baud = port, baud
-        self._next: dict[str, int] = {}  # table/generation -> the first message not taken
-        self._end = CasinoEnd(lambda name: self._next.get(name, 0))
+        self._kept: dict[str, tuple[int, str]] = {}  # table/generation -> number and hash of the newest that is kept
+        self._end = CasinoEnd(lambda name: self._kept[name][0] + 1 if name in self._kept else 0)
         self._frames = Frames(CRC32, LIMIT)
         self._name, self._told = "", ""
 
-    def has(self, name: str, number: int) -> None:
-        """The messages of `table/generation` are here up to that number: the table is asked for the next one."""
-        self._next[name] = number + 1
+    def has(self, name: str, number: int, digest: str) -> None:
+        """The messages of `table/generation` are kept up to that number, whose hash is `digest`.
+
+        The table is asked for the next one, and given the receipt of this one: an earlier one may never have arrived.
+        """
+        self._kept[name] = number, digest
 
     def messages(self) -> Iterator[bytes]:
         """Each message's exact bytes, once and in order, without end.
@@ -90,9 +93,14 @@ class Listener:
         if self._end.name != self._name:
             self._name = self._end.name
             log.info("%s: %s", self._port, self._name)
+            self._give_receipt(self._name)
         if isinstance(arrived, Arrived) and not arrived.again:
             yield arrived.data
-            self.has(arrived.name, arrived.number)
-            generation = arrived.name.partition("/")[2]
-            receipt = {"generation": generation, "seqno": arrived.number, "hash": message_hash(arrived.data)}
-            self._end.receipt(arrived.number, json.dumps(receipt, separators=(",", ":")).encode())
+            self.has(arrived.name, arrived.number, message_hash(arrived.data))
+            self._give_receipt(arrived.name)
+
+    def _give_receipt(self, name: str) -> None:
+        if name in self._kept:
+            number, digest = self._kept[name]
+            receipt = {"generation": name.partition("/")[2], "seqno": number, "hash": digest}
+            self._end.receipt(number, json.dumps(receipt, separators=(",", ":")).encode())

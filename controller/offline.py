@@ -273,7 +273,7 @@ def _kept(copy: BinaryIO, ear: listener.Listener, messages: Iterator[bytes]) -> 
         end += len(line)
         yield line.removesuffix(b"\n")
         name, _, number = json.loads(line)["id"].rpartition("/")
-        ear.has(name, int(number))
+        ear.has(name, int(number), feed.message_hash(line.removesuffix(b"\n")))
     copy.truncate(end)  # half a line, of a power cut
     for message in messages:
         yield message

@@ -11,7 +11,7 @@ import pytest
 
 from controller.adapters.publisher_serial import Limits, PublisherSerial
 from controller.listener import Listener
-from controller.ports import Answer
+from controller.ports import Answer, Message
 from tests.broker import until
 from tests.outbox import FakeOutbox, Heard
 from tests.serial_noise import Noise
@@ -27,12 +27,12 @@ def ask(command: bytes, kept: bool) -> "asyncio.Future[Answer]":
 class Ear(threading.Thread):
     """Takes `count` messages, each when the one before is kept, and hangs up with the last."""
 
-    def __init__(self, port: str, count: int, has: int = 0, generation: str = "") -> None:
+    def __init__(self, port: str, count: int, kept: Message | None = None, generation: str = "") -> None:
         super().__init__(daemon=True)
         self.taken: list[bytes] = []
         self._listener, self._count = Listener(port, 115_200), count
-        if has:
-            self._listener.has(f"BAC-07/{generation}", has)
+        if kept is not None:
+            self._listener.has(f"BAC-07/{generation}", kept.seqno, kept.hash)
 
     def run(self) -> None:
         for message in self._listener.messages():
@@ -82,10 +82,26 @@ def test_it_asks_for_what_follows_its_own(tmp_path: Path) -> None:
         line.plug("table", "casino")
         outbox.add(20)
         outbox.advance("serial", 5)
-        ear = Ear(line.casino_port, 8, has=12, generation=outbox.generation)
+        ear = Ear(line.casino_port, 8, kept=outbox.messages[11], generation=outbox.generation)
         ear.start()
         await until(lambda: len(ear.taken) == 8, "what follows")
         assert ear.taken == [message.data for message in outbox.messages[12:]]
+
+    play(tmp_path, story)
+
+
+def test_it_gives_the_receipt_of_what_it_has_kept(tmp_path: Path) -> None:
+    """Stopped between a message kept and its receipt: the table, which sends nothing new, would wait for ever."""
+
+    async def story(line: PtyLine, outbox: FakeOutbox) -> None:
+        line.plug("table", "casino")
+        outbox.add(12)
+        outbox.advance("serial", 5)
+        ear = Ear(line.casino_port, 1, kept=outbox.messages[11], generation=outbox.generation)
+        ear.start()
+        await until(lambda: outbox.cursor("serial") == 12, "the receipt")
+        outbox.add()
+        await until(lambda: not ear.is_alive(), "what follows")
 
     play(tmp_path, story)
 

@@ -209,7 +209,9 @@ class TableEnd:
         elif now - self._moved_at >= self._stall_ns:
             self.stalls += 1
             self._moved_at = now
-            self._rewind(max(self._receipt, self._floor))
+            back = max(self._receipt, self.first - 1)  # what the other end has may have no receipt there any more
+            self._floor = min(self._floor, back)
+            self._rewind(back)
         if self.refused is None and self._numbers.head > self._sent and self._sent - self.acked < WINDOW:
             self._take_up(self._numbers.read(self._sent, 1)[0])
         if not self._parts and self._resends:

@@ -303,11 +303,23 @@ def test_what_is_sent_again_keeps_to_the_window_and_ends_with_the_receipt() -> N
     assert said(end, 31 * SECOND) == ["B50/50", *span(51, 60)]
 
 
-def test_nothing_before_the_sessions_first_message_is_sent_again() -> None:
+def test_a_casino_that_has_all_and_no_receipt_any_more_hears_it_again() -> None:
+    """It said what it wanted; the receipt of what was before is lost, and only what comes again brings another."""
     end = up(Outbox(9), receipt=4, wanted=7)
     assert said(end, 0) == ["B6/4", *span(7, 9)]
     hear(end, "A9", 29 * SECOND)
-    assert said(end, 30 * SECOND) == ["B9/4", *span(7, 9)]
+    assert said(end, 30 * SECOND) == ["B9/4", *span(5, 9)]
+    hear(end, "N5 A9", 30 * SECOND)
+    assert said(end, 30 * SECOND) == span(5, 9) and end.acked == 4
+    end.receipted(9, 31 * SECOND)
+    assert said(end, 31 * SECOND) == ["B9/9"]
+
+
+def test_what_is_gone_from_the_journal_is_not_sent_again() -> None:
+    end = up(Outbox(9, gone=5), receipt=4, wanted=7)
+    assert said(end, 0) == ["B6/4", *span(7, 9)]
+    hear(end, "A9", 29 * SECOND)
+    assert said(end, 30 * SECOND) == ["B9/4", *span(6, 9)]
 
 
 def test_a_gap_does_not_cut_off_what_a_command_asked_for() -> None:
