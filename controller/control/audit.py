@@ -6,6 +6,7 @@ Reads bytes as they were sent and changes none. How a signature is verified is a
 import json
 import re
 from collections.abc import Callable, Iterable
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from controller import feed
@@ -56,10 +57,24 @@ class Signatures:
         )
 
 
-class _Place(NamedTuple):
-    generation: str
-    seqno: int
-    data: bytes
+class _Generation:
+    """What was read of the one in force: the digests of its messages from number `first` on, without a gap."""
+
+    def __init__(self, name: str, first: int) -> None:
+        self.name, self._first = name, first
+        self._digests = bytearray()  # 32 bytes each: a feed has millions
+
+    @property
+    def next(self) -> int:
+        return self._first + len(self._digests) // 32
+
+    def add(self, data: bytes) -> None:
+        self._digests += sha256(data).digest()
+
+    def digest(self, seqno: int) -> bytes | None:
+        """Of a message that was read; None where it was not."""
+        at = 32 * (seqno - self._first)
+        return bytes(self._digests[at : at + 32]) if self._first <= seqno < self.next else None
 
 
 def verify_export(lines: Iterable[bytes], check: Callable[[bytes], str | None]) -> Verdict:
@@ -67,49 +82,52 @@ def verify_export(lines: Iterable[bytes], check: Callable[[bytes], str | None]) 
 
     A message that comes again is no fault if it is the same to the byte: they are sent at least once.
     """
-    place: _Place | None = None
+    force: _Generation | None = None
     good = 0
     for number, line in enumerate(lines, 1):
         data, told = line.removesuffix(b"\n"), dict[str, Any]()
         try:
             told = _members(data)
-            fault = _chain_fault(place, told, data) or check(data)
+            fault = _chain_fault(force, told, data) or check(data)
         except (ValueError, RecursionError) as error:
             fault = str(error)
         if fault is not None:
-            return Verdict(None, good, f"line {number}, {_name(place, told, data)}: {fault}")
-        if place is None or data != place.data:
+            return Verdict(None, good, f"line {number}, {_name(force, told, data)}: {fault}")
+        if force is None or told["generation"] != force.name:
+            force = _Generation(told["generation"], told["seqno"])
+        if told["seqno"] == force.next:
+            force.add(data)
             good += 1
-        place = _Place(told["generation"], told["seqno"], data)
     return Verdict(None, good, None if good else "it holds no message")
 
 
-def _name(place: _Place | None, told: dict[str, Any], data: bytes) -> str:
+def _name(force: _Generation | None, told: dict[str, Any], data: bytes) -> str:
     """Which message a bad line is: the one that should follow, whatever the line says; else what it says."""
-    if place is not None and told.get("generation", place.generation) == place.generation:
-        return f"message {place.seqno + 1}"
+    if force is not None and told.get("generation", force.name) == force.name:
+        return f"message {force.next}"
     found = re.search(rb'"seqno":(\d+)', data)
     return f"message {int(found[1])}" if found else "the first message"
 
 
-def _chain_fault(place: _Place | None, told: dict[str, Any], data: bytes) -> str | None:
-    """What is wrong with a message behind `place`."""
-    seqno, generation = told.get("seqno"), told.get("generation")
+def _chain_fault(force: _Generation | None, told: dict[str, Any], data: bytes) -> str | None:
+    """What is wrong with a message behind those of `force`."""
+    seqno, generation, previous = told.get("seqno"), told.get("generation"), told.get("prevhash")
     if type(seqno) is not int or seqno < 1 or not isinstance(generation, str):
         return "it has no seqno or no generation"
-    if place is None:
-        return "the first message has a prevhash" if seqno == 1 and told.get("prevhash") != "0" * 64 else None
-    if data == place.data:
-        return None
-    if generation != place.generation:
-        if (seqno, told.get("type"), told.get("prevhash")) != (1, OPENED, "0" * 64):
+    if force is None:
+        return "the first message has a prevhash" if seqno == 1 and previous != "0" * 64 else None
+    if generation != force.name:
+        if (seqno, told.get("type"), previous) != (1, OPENED, "0" * 64):
             return f"generation {generation} does not begin with its journal.opened"
         return None
-    if seqno != place.seqno + 1:
-        return f"message {place.seqno + 1} should follow, not {seqno}"
-    expected = feed.message_hash(place.data)
-    if told.get("prevhash") != expected:
-        return f"message {seqno}: prevhash should be {expected}, not {told.get('prevhash')}"
+    before = force.digest(seqno)
+    if before is not None:
+        return None if before == sha256(data).digest() else f"message {seqno} was there already, with other bytes"
+    last = force.digest(force.next - 1)
+    if seqno != force.next or last is None:
+        return f"message {force.next} should follow, not {seqno}"
+    if previous != last.hex():
+        return f"message {seqno}: prevhash should be {last.hex()}, not {previous}"
     return None
 
 

@@ -111,13 +111,19 @@ def test_another_key_is_told() -> None:
 def test_a_message_that_comes_again_is_no_fault_and_a_changed_one_is() -> None:
     again = [line for line in FEED.lines for _ in range(2)]
     check(again, None)
+    check([*FEED.lines[:9], *FEED.lines[3:]], None)  # after a lost connection, or a receipt that did not come
+    check([*FEED.lines, *FEED.lines], None)
+    check([*FEED.lines[3:], *FEED.lines[5:]], None, key=FEED.public)
+    check([*FEED.lines[3:], *FEED.lines[2:]], "should follow", len(FEED.lines) - 3, key=FEED.public)
     other = FEED.lines[4].replace(b'"synchronised":true', b'"synchronised":false')
     assert other != FEED.lines[4]
-    check([*FEED.lines[:5], other], "line 6", 5)
+    check([*FEED.lines[:5], other], "line 6, message 6: message 5 was there already, with other bytes", 5)
+    check([*FEED.lines[:9], other], "line 10, message 10: message 5 was there already, with other bytes", 9)
 
 
 def test_a_new_generation_begins_with_its_journal_opened_and_its_own_key() -> None:
     check([*FEED.lines, *NEXT.lines], None)
+    check([*FEED.lines, *NEXT.lines, *FEED.lines[-1:]], "does not begin", len(FEED.lines) + len(NEXT.lines))
     check([*FEED.lines, *NEXT.lines[1:]], "does not begin with its journal.opened", len(FEED.lines))
 
 
