@@ -5,7 +5,7 @@
  */
 #include "cutcard.h"
 
-#define PASSED UINT16_MAX /* ticks: a change of a beam that waits is younger (sensors.c) */
+#define PASSED ((ticks)1 << 30) /* six days: no passage lasts so long */
 
 /* How long after `then` it is; none, if it is not. */
 static ticks passed(ticks then, ticks at) { return (int32_t)(at - then) > 0 ? at - then : 0; }
@@ -82,7 +82,7 @@ bool cutcard_left(struct cutcard *cut, ticks since, const struct report *report,
     return fresh;
 }
 
-/* No passage to come began so long ago; and the count, which goes round, would take what is too old for new. */
+/* The count, which goes round, would take what is too old for new. */
 static void forget(struct cutcard *cut, ticks now) {
     if (now - cut->told_at > PASSED)
         cut->told = false;
@@ -94,8 +94,7 @@ static void forget(struct cutcard *cut, ticks now) {
 
 void cutcard_elapse(struct cutcard *cut, ticks now, const struct rest *rest, struct ledger *ledger) {
     ticks age;
-    if (rest->idle)
-        forget(cut, now);
+    forget(cut, now);
     if (!cut->level || !rest->full || ledger->troubles[PART_CUT] != 0)
         return;
     age = now - rest->full_since;

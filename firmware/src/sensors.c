@@ -81,12 +81,12 @@ static bool horizon(const struct sensors *sensors, ticks now, struct change *fir
 }
 
 /* What left tells on the sensor in the mouth. */
-static void moved(struct sensors *sensors, ticks at, struct ledger *ledger) {
+static void moved(struct sensors *sensors, ticks at, ticks now, struct ledger *ledger) {
     const struct debounce *mouth = &sensors->lines[PART_PRESENT];
     const struct passages *exit = &sensors->exit;
     if (!exit->left)
         return;
-    if (mouth->level || !exit->judged_known || at - mouth->since < at - exit->judged + MOUTH_EARLY) {
+    if (mouth->level || !exit->judged_known || now - mouth->since < now - exit->judged + MOUTH_EARLY) {
         sensors->unseen = 0;
         ledger_well(ledger, PART_PRESENT, HEAD_WHY_BLIND, at);
         return;
@@ -109,7 +109,7 @@ static void step_first(struct sensors *sensors, ticks now, struct ledger *ledger
     passages_step(&sensors->exit, (enum part)beam, at, ledger, &sensors->cut);
     if (sensors->exit.place == OVER)
         reflect_restart(&sensors->reflect);
-    moved(sensors, at, ledger);
+    moved(sensors, at, now, ledger);
 }
 
 static void expire(struct sensors *sensors, ticks deadline, struct ledger *ledger) {

@@ -11,9 +11,9 @@ static bool leaves(struct cutcard *cut, struct ledger *ledger, ticks since, tick
     return cutcard_left(cut, since, &(struct report){.at = at, .kind = HEAD_KIND_CUT}, ledger);
 }
 
-/* The table rests from `at` on; looked at once an hour, which is rarer than the head does. */
-static ticks rests(struct cutcard *cut, struct ledger *ledger, ticks at, uint16_t days) {
-    const struct rest rest = {.idle = true, .full = true, .idle_since = at, .full_since = at};
+/* The table rests from `at` on, perhaps with a beam covered; looked at once an hour, which is rarer than the head does. */
+static ticks rests(struct cutcard *cut, struct ledger *ledger, ticks at, uint16_t days, bool idle) {
+    const struct rest rest = {.idle = idle, .full = true, .idle_since = at, .full_since = at};
     for (uint16_t hour = 0; hour < 24u * days; hour++)
         cutcard_elapse(cut, at += DAYS(1) / 24u, &rest, ledger);
     return at;
@@ -34,7 +34,7 @@ static void one_passage_is_told_once(void) {
     CHECK_EQUAL(ledger.count, 2);
 }
 
-static void a_long_rest_hides_nothing(uint16_t days) {
+static void a_long_rest_hides_nothing(uint16_t days, bool idle) {
     struct cutcard cut = {0};
     struct ledger ledger;
     ticks at = 0xFFFFF000u;
@@ -43,7 +43,7 @@ static void a_long_rest_hides_nothing(uint16_t days) {
     for (uint8_t change = 0; change < CHANGES_MAX; change++)
         cutcard_change(&cut, at += 400u, true, false, &ledger);
     CHECK(leaves(&cut, &ledger, at - 200u, at));
-    at = rests(&cut, &ledger, at, days);
+    at = rests(&cut, &ledger, at, days, idle);
     CHECK_EQUAL(cutcard_share(&cut, at - 300u, at - 100u, &ledger), SHARE_NONE); /* a card, at once */
     cutcard_change(&cut, at, true, false, &ledger);
     CHECK_EQUAL(cutcard_share(&cut, at, at + 200u, &ledger), SHARE_ALL);
@@ -52,7 +52,9 @@ static void a_long_rest_hides_nothing(uint16_t days) {
 
 int main(void) {
     one_passage_is_told_once();
-    for (uint16_t days = 1; days < 60; days++)
-        a_long_rest_hides_nothing(days);
+    for (uint16_t days = 1; days < 60; days++) {
+        a_long_rest_hides_nothing(days, true);
+        a_long_rest_hides_nothing(days, false);
+    }
     return failures;
 }
