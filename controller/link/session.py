@@ -56,6 +56,7 @@ OVERHEAD_BYTES = messages.FRAME_BYTES - messages.BODY_BYTES
 NOT_KNOWN = 0xFFFFFFFF  # HELLO.last_ms
 NOT_SEEN = 0xFFFF  # EVENT.covered_ms, EVENT.lag_100us
 HALF = 1 << 31  # of a clock that goes round at 2^32
+CLOCK_PERCENT = 1  # a resonator is 0.5 % exact
 ASKS_MAX = 3
 STRANGE_AFTER = 5  # good frames in a row that are no message of the protocol: not noise, but another program
 SILENCE_NS, HELLO_NS, ANSWER_NS = (ms * MS for ms in (messages.SILENCE_MS, messages.HELLO_MS, messages.ANSWER_MS))
@@ -169,8 +170,9 @@ class Session:
         self._clock = 0  # of the last event, so that none comes before another
         self._heard = 0  # when a good message came, or the port was opened
         self._asked_hello = 0
-        self._unheard: int | None = None  # since when the head repeats what is acknowledged, or has no name
+        self._unheard: int | None = None  # since when the head goes on as if the table had said nothing
         self._first = 0  # the event that the last heartbeat called the first to wait
+        self._missed: int | None = None  # since when the event that is to come waits at the head, and does not come
         self._strange = 0
         self._question: _Asked | None = None
         self._out = bytearray()
@@ -184,7 +186,7 @@ class Session:
         self._out.clear()
         self._out += frame.END  # ends what another program may have left on the line
         self._connected, self.up, self.trouble = True, False, None
-        self._heard, self._unheard, self._strange = at, None, 0
+        self._heard, self._unheard, self._missed, self._strange = at, None, None, 0
         self._ask_hello(at)
 
     def disconnect(self) -> list[Output]:
@@ -305,25 +307,25 @@ class Session:
             if self._may_have_missed(hello, began):
                 self.counts["ambiguous"] += 1
                 self._tell(Ambiguous(at, Why.LOST))
-            self._boot = self._offer = None
+            self._boot = self._offer = self._last = None
         self.hello, self._seen = hello, hello.seen
-        self._last = _Sign(hello.boots, hello.uptime_ms, began)
+        self._sign(hello.boots, hello.uptime_ms, began)
         if hello.boot == 0:
             if self._offer is None or self._offer.boots != hello.boots:
                 self._offer = Name(hello.boots, self._fresh())
             self._send(self._offer)
             self.up = False  # for a moment, and no fault: it is named at once, if it hears
-            self._unheard = self._unheard or at
-            if at >= self._unheard + SILENCE_NS:
-                self._fail(at, Trouble.DEAF)
+            self._not_heard(at)
             return
         if hello.boot != self._boot:
             self._boot, self._offer = hello.boot, None
             self._expected, self._acked = hello.next, hello.next - 1
+            self._missed = None
             self._durable.clear()
             self._shown.clear()
             self._faulty.clear()
-        self._rise(at)
+        if self._missed is None or at < self._missed + SILENCE_NS:
+            self._rise(at)
         self._catch_up(hello.next, at)
 
     def _restarted(self, hello: Hello) -> bool:
@@ -355,19 +357,22 @@ class Session:
 
     def _feel(self, beat: Heartbeat, began: int, at: int) -> None:
         last = self._last
+        if not self.up and self.trouble in (None, Trouble.SILENT):
+            self._not_heard(at)  # it does not say who it is, and is asked again and again
         if self._boot is None or last is None:
             return
         if not _goes_back(last.uptime_ms, beat.uptime_ms):
-            self._last = last._replace(uptime_ms=beat.uptime_ms, at=began)
+            self._sign(last.boots, beat.uptime_ms, began)
         self.beat, self._seen = beat, beat.seen
         self._catch_up(beat.next, at)
-        if beat.next > self._acked or beat.next != self._first:
+        if self.up and (beat.next > self._acked or beat.next != self._first):
             self._unheard = None
         self._first = beat.next
         if beat.next <= self._acked:
-            self._unheard = self._unheard or at
-            if at >= self._unheard + SILENCE_NS:
-                self._fail(at, Trouble.DEAF)
+            self._not_heard(at)
+        self._missed = (self._missed or at) if beat.waiting and beat.next == self._expected else None
+        if self._missed is not None and at >= self._missed + SILENCE_NS:
+            self._fail(at, Trouble.STRANGE)
         if beat.waiting == 0 and beat.next == self._expected:
             self._compare(beat, at)
 
@@ -395,6 +400,7 @@ class Session:
             self._owes_ack = self._owes_ack or event.seq <= self._acked
             return
         self._expected += 1
+        self._missed = None
         key = (self._boot, event.seq)
         self._clock = max(self._clock, began - event.age_ms * MS)
         if event.kind in _COUNTED:
@@ -461,6 +467,20 @@ class Session:
     def _ask_hello(self, at: int) -> None:
         self._asked_hello = at
         self._send(AskHello())
+
+    def _sign(self, boots: int, uptime_ms: int, at: int) -> None:
+        """The head's clock was at `uptime_ms` by `at`; or sooner, by its last sign: a busy table reads late."""
+        last = self._last
+        if last is not None:
+            passed = (uptime_ms - last.uptime_ms) & NOT_KNOWN
+            at = min(at, last.at + passed * MS * (100 + CLOCK_PERCENT) // 100)
+        self._last = _Sign(boots, uptime_ms, at)
+
+    def _not_heard(self, at: int) -> None:
+        """The head goes on as if nothing had been said to it, as it may for a moment."""
+        self._unheard = self._unheard or at
+        if at >= self._unheard + SILENCE_NS:
+            self._fail(at, Trouble.DEAF)
 
     def _rise(self, at: int) -> None:
         if not self.up:

@@ -301,6 +301,16 @@ TALKS = {
      9020 > Event seq=1
      9020 = CardOut 1
     """,
+    # The table looked away from 35 ms on, while the head hung at 240 ms and began anew at 360 ms, and read all at once.
+    "a restart while the table was busy: what it reads late did not happen late": NAMED
+    + f"""
+       30 > Heartbeat uptime_ms=210
+       30 = mouth-empty, lid-closed, {WELL}
+      700 > Heartbeat uptime_ms=410
+      700 > Hello boots=4 cause=WATCHDOG lost=0 uptime_ms=1 last_ms=420
+      700 < Name boots=4 boot=8
+      700 = Ambiguous-lost
+    """,
     # --- what is no use
     "silence": NAMED
     + """
@@ -371,6 +381,59 @@ TALKS = {
      2700 > Heartbeat next=2 waiting=1 uptime_ms=2880
      2700 < Ack boot=7 seq=2
      2700 = down deaf
+    """,
+    "a head that another run of the program named, and that never heard this one": """
+        0 open
+        0 < AskHello
+      100 > Heartbeat uptime_ms=5000
+      200 wait
+      200 < AskHello
+      300 > Event seq=1
+     1600 > Heartbeat uptime_ms=6500
+     1700 > Heartbeat uptime_ms=6600
+     1700 = down deaf
+     1800 wait
+     1800 < AskHello
+     1900 > Heartbeat uptime_ms=6800
+     1910 > Hello boot=99 uptime_ms=6810
+     1910 = up
+    """,
+    "a head that took its name, and whose answer never came": """
+        0 open
+        0 < AskHello
+       10 > Hello boots=3 uptime_ms=100
+       10 < Name boots=3 boot=7
+      200 > Heartbeat uptime_ms=290
+     1500 > Heartbeat uptime_ms=1590
+     1700 > Heartbeat uptime_ms=1790
+     1700 = down deaf
+    """,
+    "an event that never comes whole: nobody would hear of those behind it": NAMED
+    + """
+       30 > Heartbeat waiting=1 uptime_ms=210
+      130 body 02 01000000 00000000 ff 000000 0000 0000 0000
+     1000 > Heartbeat waiting=1 uptime_ms=1180
+     1629 > Heartbeat waiting=1 uptime_ms=1809
+     1631 > Heartbeat waiting=1 uptime_ms=1811
+     1631 = down strange
+     1640 > Hello boots=3 boot=7 uptime_ms=1820
+     1900 > Event seq=1
+     1900 = CardOut 1
+     1910 > Hello boots=3 boot=7 uptime_ms=2090
+     1910 = up
+    """,
+    "an event that comes whole at last": NAMED
+    + """
+       30 > Heartbeat waiting=1 uptime_ms=210
+     1500 > Event seq=1
+     1500 = CardOut 1
+     1510 > Heartbeat waiting=1 uptime_ms=1690
+     1640 > Event seq=2
+     1640 = CardOut 2
+     1650 > Heartbeat waiting=3 uptime_ms=1830
+     1660 > Event seq=3
+     1660 = CardOut 3
+     1700 > Heartbeat waiting=4 uptime_ms=1880
     """,
     "another protocol, whose HELLO may be of any length": """
         0 open
