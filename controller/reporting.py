@@ -32,7 +32,8 @@ class Report:
         self._told: set[str] = set()  # the reasons of this outage: each is told once, however often it returns
         self._high: bool | None = None
         self.trouble = "not connected yet"  # why the link is down; empty while it is up
-        self._stalled = False  # down for want of a receipt alone
+        self._connected = False
+        self._silent = ""  # why there is no link although there may be a connection, until the next receipt
         self._refused: int | None = 0  # the message that is refused; 0: what a run before this one saw is unknown
 
     async def run(self, carry: Coroutine[Any, Any, None], turn: Callable[[], None]) -> None:
@@ -51,14 +52,32 @@ class Report:
             self.backlog()
 
     def up(self) -> None:
+        """There is a connection. After a time without receipts that alone is no link: the next one is waited for."""
+        self._connected = True
+        if self._silent and self._outbox.head > self._outbox.cursor(self._name):
+            self._tell_down(self._silent)
+        else:
+            self._tell_up()
+
+    def down(self, reason: str) -> None:
+        self._connected = False
+        self._tell_down(reason)
+
+    def stalled(self, reason: str) -> None:
+        """No receipt came for too long: what the table says is not heard (F2). The next receipt ends that."""
+        self._silent = reason
+        if self._connected:
+            self._tell_down(reason)
+
+    def _tell_up(self) -> None:
         self._log.info("connected")
-        self.trouble, self._stalled = "", False
+        self.trouble = self._silent = ""
         self._told.clear()
         if self._primary:
             self._submit(LinkChanged(time.monotonic_ns(), up=True))
 
-    def down(self, reason: str) -> None:
-        self.trouble, self._stalled = reason, False
+    def _tell_down(self, reason: str) -> None:
+        self.trouble = reason
         if reason in self._told:
             return
         self._log.warning("not connected: %s", reason)
@@ -66,16 +85,10 @@ class Report:
         if self._primary:
             self._submit(LinkChanged(time.monotonic_ns(), up=False, reason=reason))
 
-    def stalled(self, seconds: float) -> None:
-        """No receipt came for so long: what the table says is not heard (F2), and the next receipt ends that."""
-        if self.trouble:
-            return
-        self.down(f"no receipt from the casino server for {seconds:g} s: does it take what the table sends?")
-        self._stalled = True
-
     def receipt(self, seqno: int) -> None:
-        if self._stalled:
-            self.up()
+        if self._silent and self._connected:
+            self._tell_up()
+        self._silent = ""
         if self._primary:
             self._submit(Receipt(time.monotonic_ns(), seqno))
         self.backlog()
@@ -102,6 +115,10 @@ class Report:
         if self._refused is not None and seqno >= self._refused:
             self._refused = None
             self._submit(FaultGone(time.monotonic_ns(), code="feed_refused", part=self._name))
+
+
+def no_receipt(seconds: float) -> str:
+    return f"no receipt from the casino server for {seconds:g} s: does it take what the table sends?"
 
 
 class _Ack(NamedTuple):

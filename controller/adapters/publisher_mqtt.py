@@ -32,7 +32,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from controller.link.certificates import alert, hung_up, not_accepted
 from controller.ports import Answer, Ask, Message, Outbox, Submit
-from controller.reporting import Report, receipted
+from controller.reporting import Report, no_receipt, receipted
 
 FEED_TYPE = "application/cloudevents+json; charset=utf-8"
 LEVEL_TYPE = "application/json"
@@ -602,14 +602,16 @@ class _Session(_Caller):
             self._server_up = False
             self._report.down(f"the casino server has said nothing on {self._owner.server_status}: is it running?")
         elif self._flights and now - self._moved_at > limits.stall_s:
-            self.wire.end(f"no acknowledgement from {self._broker.host} for {limits.stall_s:g} s")
+            reason = f"no acknowledgement from {self._broker.host} for {limits.stall_s:g} s"
+            self._report.stalled(reason)
+            self.wire.end(reason)
         elif self._blocked is not None:
             if now - self._refused_at > limits.refused_s:
                 self._refused_at, self._rewinds = now, True
         elif self._sent > self._cursor() and now - self._receipt_at > limits.stall_s:
             log.warning("no receipt from the casino server for %g s: the feed is sent again", limits.stall_s)
             self._receipt_at, self._rewinds = now, True
-            self._report.stalled(limits.stall_s)
+            self._report.stalled(no_receipt(limits.stall_s))
 
     def _restart(self) -> None:
         """Sends again from receipt + 1, or from before it where that is wanted."""

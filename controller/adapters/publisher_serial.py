@@ -17,7 +17,7 @@ from controller.link.frame import CRC32, Frames
 from controller.link.wire import LIMIT, MESSAGE_MAX, SECOND, SESSIONS, Kind, WireError
 from controller.link.wire_table import TableEnd
 from controller.ports import Answer, Ask, Outbox, Submit
-from controller.reporting import Report, receipted
+from controller.reporting import Report, no_receipt, receipted
 from controller.tty import LOST, TROUBLE, Tty, advise
 
 CHECK = "the cable to the casino server"
@@ -291,7 +291,7 @@ class _Line:
             self._stalls = end.stalls
             self._owner.stalls += 1
             log.warning("no receipt from the casino server for %g s: sent again", self._owner.limits.stall_s)
-            self._report.stalled(self._owner.limits.stall_s)
+            self._report.stalled(no_receipt(self._owner.limits.stall_s))
         if end.refused is not None:
             seqno, size = end.refused.seqno, len(end.refused.data)
             too_long = f"message {seqno} has {size} bytes, more than the {MESSAGE_MAX} of the serial link"

@@ -582,6 +582,26 @@ def test_without_receipts_the_feed_is_sent_again_from_the_receipt_on(tmp_path: P
     run(story())
 
 
+def test_a_broker_that_takes_connections_and_no_messages_is_no_link(tmp_path: Path) -> None:
+    """Else each new connection would let a betting open, which nobody hears of (F2)."""
+
+    async def story() -> None:
+        limits = Limits(stall_s=0.3, backoff_s=(0.05, 0.2))
+        async with proxied(tmp_path) as (_, proxy), Table(proxy.port, limits=limits) as table:
+            await table.up()
+            proxy.rule = drop_pubacks
+            table.outbox.add(3)
+            await until(lambda: proxy.connections >= 4, "new connections")
+            assert await table.down() == f"no acknowledgement from {HOST} for 0.3 s"
+            assert [link.up for link in table.heard.of(LinkChanged)].count(True) == 1
+            assert table.publisher.diag()["fault"]
+            proxy.rule = lambda packet: packet.raw
+            await table.up(2)
+            await table.drained()
+
+    run(story())
+
+
 def test_a_feed_that_is_always_under_way_hides_no_missing_receipt(tmp_path: Path) -> None:
     """A broker far away: there is no moment at which all has its PUBACK."""
 
