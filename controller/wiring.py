@@ -151,6 +151,7 @@ class Table:
     publishers: list[Publisher] = field(default_factory=list)
     parts: dict[str, Part] = field(default_factory=dict)
     loop: heart.Loop | None = None
+    rebooted: bool = False  # the machine was started anew since the journal's last record
 
     def recover(self) -> heart.Loop:
         """Opens the journal and brings the table back to where it was; the first events of this run are in line."""
@@ -179,6 +180,7 @@ class Table:
             generation, seqno, digest = self.journal.previous or (None, None, None)
             begun.append(submit(JournalMade(now(), made, self.public_key, generation, seqno, digest)))
         boot = BOOT_ID.read_text(encoding="ascii").strip()
+        self.rebooted = boot != self.loop.state.boot
         begun.append(submit(Restarted(now(), boot, __version__, self.rules.hash)))
         begun += [submit(FaultGone(now(), c.code, c.part)) for c in self._orphans()]
         if "buttons" not in self.parts:
@@ -400,6 +402,10 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
     casino = cfg.casino
     desk = casino_desk(table, words_of(cfg), {key.keyid: key.publickey for key in casino.command_keys})
     publishers: list[PublisherMqtt | PublisherSerial | PublisherFile] = []
+
+    def synchronised() -> bool:
+        return table.clock.wall(table.clock.now())[1]
+
     if casino.mqtt is not None:
         mqtt = PublisherMqtt(
             broker_of(cfg.table.id, casino.mqtt),
@@ -409,7 +415,8 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
             status=lambda: status_of(table),
             ask=desk.ask,
             server_status=casino.mqtt.server_status,
-            synchronised=lambda: table.clock.wall(table.clock.now())[1],
+            synchronised=synchronised,
+            time_lost=lambda: table.rebooted and not synchronised(),
         )
         publishers.append(mqtt)
     if casino.serial is not None:

@@ -14,11 +14,13 @@ from gpiozero.pins.mock import MockFactory
 
 from controller import config, frame, offline, wiring
 from controller.adapters import display_oled
+from controller.adapters.clock import SystemClock
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
+from controller.adapters.publisher_mqtt import PublisherMqtt
 from controller.adapters.publisher_serial import PublisherSerial
 from controller.config.models import Display
 from controller.control.parts import INNER, PARTS
-from controller.core.events import EndShoeAsked, FaultSeen
+from controller.core.events import EndShoeAsked, FaultSeen, Restarted
 from controller.core.state import State
 from controller.core.view import view
 from controller.panel import Words
@@ -275,6 +277,37 @@ def test_the_fault_of_a_device_that_was_taken_out_ends_at_the_next_start(
 
     assert asyncio.run(main()) == left
     assert set(wiring.PART_OF.values()) == set(PARTS)
+
+
+@pytest.mark.parametrize(("boot", "lost"), [(None, True), ("", False), ("another", True)])
+def test_a_new_boot_has_lost_the_time_until_the_network_sets_the_clock(
+    tmp_path: Path, boot: str | None, lost: bool
+) -> None:
+    """`boot`: in which the journal was written last; None: there is none, empty: in this one."""
+    casino = {"primary": "mqtt", "mqtt": {"host": "127.0.0.1", "port": 1883}}
+
+    async def begun(boot: str | None) -> wiring.Table:
+        table = _build(tmp_path, {"casino": casino})
+        loop = table.recover()
+        beating = asyncio.create_task(loop.run())
+        await asyncio.gather(*table.begin())
+        if boot:
+            await loop.submit(Restarted(table.clock.now(), boot, "1.0", "0" * 64))
+        beating.cancel()
+        await asyncio.wait([beating])
+        table.journal.close()
+        return table
+
+    if boot is not None:
+        asyncio.run(begun(boot))
+    table = asyncio.run(begun(None))
+    (publisher,) = table.publishers
+    assert isinstance(publisher, PublisherMqtt)
+    unset = []
+    for synchronised in (False, True):
+        table.clock = SystemClock(synchronised=lambda: synchronised)  # noqa: B023 - asked before the next
+        unset.append(publisher.time_lost())
+    assert unset == [lost, False]
 
 
 @pytest.mark.timeout(60)

@@ -112,7 +112,8 @@ class PublisherMqtt:
     `receipt`: with `broker` a PUBACK is the receipt; with `server` it is the casino server's word on `…/ack`, and a
     PUBACK only slides the window. `ask` answers what comes on `…/commands`. With `server_status`, the topic on which
     the casino server says online or offline, the link is up only while it is. `synchronised`: whether anybody has set
-    the wall clock. All belongs to the loop's own thread.
+    the wall clock; `time_lost`: whether it may have stood still before this run, so that nobody can tell which of the
+    commands that the broker has kept are still in force. All belongs to the loop's own thread.
     """
 
     name = "mqtt"
@@ -128,6 +129,7 @@ class PublisherMqtt:
         ask: Ask,
         server_status: str | None = None,
         synchronised: Callable[[], bool] = lambda: True,
+        time_lost: Callable[[], bool] = lambda: False,
         limits: Limits = Limits(),
     ) -> None:
         if set("+#\0") & set(broker.topic("")):
@@ -135,6 +137,7 @@ class PublisherMqtt:
         self.broker, self.receipt, self.limits = broker, receipt, limits
         self.state, self.status = state, status
         self.ask, self.server_status, self.synchronised = ask, server_status, synchronised
+        self.time_lost = time_lost
         self.again = range(0)  # messages that somebody wants again, as far as the broker has not taken them again
         self._primary = primary
         self._session: _Session | None = None
@@ -178,7 +181,7 @@ class PublisherMqtt:
     async def _stay_connected(self, outbox: Outbox, report: Report) -> None:
         loop = asyncio.get_running_loop()
         first, longest = self.limits.backoff_s
-        delay, brief, fresh = first, 0, False
+        delay, brief, fresh = first, 0, self.time_lost()
         while True:
             began = loop.time()
             session = self._session = _Session(self, outbox, report)

@@ -99,6 +99,23 @@ def test_a_command_sent_while_the_table_was_away_is_kept(tmp_path: Path) -> None
     check(tmp_path, story)
 
 
+def test_a_command_kept_while_the_clock_stood_still_is_not_done_late(tmp_path: Path) -> None:
+    """By such a clock nothing has expired: what the broker kept is forgotten, and its sender says it again (I52)."""
+
+    async def story(table: Table, server: Subscriber, proxy: FaultProxy) -> None:
+        await table.stop()
+        server.publish(COMMANDS, b"stale")
+        async with Table(proxy.port, table.outbox, time_lost=True) as again:
+            await again.up()
+            server.publish(COMMANDS, b"new")
+            assert await asked(again) == [b"new"]
+            proxy.cut()
+            await again.up(2)
+            assert await asked(again, 2) == [b"new", b"new"], "from now on the broker keeps them again"
+
+    check(tmp_path, story)
+
+
 def test_commands_are_asked_in_order_and_no_more_at_once_than_fit(tmp_path: Path) -> None:
     async def story(table: Table, server: Subscriber, proxy: FaultProxy) -> None:
         sent = [str(number).encode() for number in range(COMMANDS_MAX + 10)]

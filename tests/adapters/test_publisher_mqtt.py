@@ -45,6 +45,7 @@ class Table:
         limits: Limits = QUICK,
         server_status: str | None = None,
         synchronised: Callable[[], bool] = lambda: True,
+        time_lost: bool = False,
         **address: object,
     ) -> None:
         self.outbox = outbox or FakeOutbox()
@@ -63,6 +64,7 @@ class Table:
             ask=self.ask,
             server_status=server_status,
             synchronised=synchronised,
+            time_lost=lambda: time_lost,
             limits=limits,
         )
 
