@@ -19,7 +19,7 @@ from .core.facts import Fact, ShoeOpened
 from .core.records import RecordError
 from .core.state import State, evolve
 from .core.table import due, play
-from .core.view import View, of_disk, view
+from .core.view import View, of_disk, of_start, view
 from .ports import Clock, Journal, JournalError, Outcome, Panel, Sealed
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Loop:
         seqno, message_hash = journal.last_message
         assert state.seqno == seqno, "the state recovered is the journal's"
         self.state = state
-        self.view = view(state)
+        self.view = of_start(state)
         self.watchers: list[Callable[[Durable], None]] = []
         self._journal, self._speaker, self._clock, self._panels = journal, speaker, clock, panels
         self._chain = feed.Chain(journal.generation, seqno, message_hash, row, row_hash)
@@ -177,7 +177,7 @@ class Loop:
     async def _make_durable(self, rows: list[Sealed]) -> None:
         """Commits, and keeps at it: a disk that fails loses nothing, it only stops the table where it is."""
         failed = ""
-        slow = asyncio.get_running_loop().call_later(SLOW_S, lambda: self._show(of_disk(self.state, "wait")))
+        slow = asyncio.get_running_loop().call_later(SLOW_S, lambda: self._show(of_disk(self.view, "wait")))
         while True:
             try:
                 await self._journal.commit(rows)
@@ -186,7 +186,7 @@ class Loop:
                 if str(error) != failed:
                     failed = str(error)
                     log.error("the journal could not commit: %s", failed)  # noqa: TRY400 - the text says what to do
-                self._show(of_disk(self.state, "stop"))
+                self._show(of_disk(self.view, "stop"))
             finally:
                 slow.cancel()  # from the first failure on it is ALTO that stands
             self.pulse += 1

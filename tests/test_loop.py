@@ -392,6 +392,35 @@ def test_a_repeat_is_known_after_a_restart() -> None:
     asyncio.run(night())
 
 
+@pytest.mark.parametrize(
+    ("seconds", "boot", "then"),
+    [(5, "boot-1", Pattern.BETTING), (15, "boot-1", Pattern.NO_MORE), (5, "boot-2", Pattern.OFFLINE)],
+)
+def test_until_a_start_is_durable_no_lamp_says_what_the_run_before_it_said(
+    seconds: int, boot: str, then: Pattern
+) -> None:
+    """C1: the sound was made, the betting may be over, its times may be those of another boot."""
+
+    async def night() -> None:
+        journal = Gate()
+        async with Rig(BY_DEALER, journal=journal) as rig:
+            await rig.load()
+            await rig.do(StartPressed(rig.clock.now()))
+            await rig.later(seconds)
+        again = Rig(BY_DEALER, journal=journal)
+        again.clock.now_ns = rig.clock.now_ns
+        journal.faults = [JournalError(FULL)]
+        again.loop.submit(Restarted(again.clock.now(), boot, "0.1.0", "c" * 64))
+        task = asyncio.create_task(again.loop.run())
+        await until(lambda: len(again.panel.views) > 2, "the start")
+        task.cancel()
+        shown = [each.lamps.pattern for each in again.panel.views[:3]]
+        assert shown == [Pattern.OFF, Pattern.HELD, then]
+        assert then is Pattern.BETTING or not any(each.lamps.buzz for each in again.panel.views)
+
+    asyncio.run(night())
+
+
 def test_a_repeat_of_what_was_refused_is_refused_again() -> None:
     """Whoever asked was told no. The same request once more, late, must not open the betting behind their back."""
 
@@ -615,7 +644,7 @@ def test_alto_stays_while_a_retry_hangs() -> None:
         seen.journal.shut()
         await until(lambda: seen.journal.tries, "the second try")
         await asyncio.sleep(1.5 * heart.SLOW_S)
-        assert seen.headlines[-1] == STOP and WAIT not in seen.headlines
+        assert seen.headlines[-1] == STOP and WAIT not in seen.headlines[1:], "the first is the start"
         seen.journal.open()
         await future
 

@@ -545,7 +545,7 @@ def states() -> tuple[State, ...]:
 
 @cache
 def views() -> tuple[View, ...]:
-    return (*map(view, states()), *(of_disk(states()[-1], key) for key in ("wait", "stop")))
+    return (*map(view, states()), *(of_disk(view(states()[-1]), key) for key in ("wait", "stop")))
 
 
 def texts(shown: View) -> Iterator[tuple[int, Text]]:

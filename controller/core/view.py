@@ -75,12 +75,17 @@ def view(state: State) -> View:
     return View(state.phase, prompt, _lamps(state, top))
 
 
-def of_disk(state: State, key: str) -> View:
+def of_start(state: State) -> View:
+    """Before the start is durable. Of what the run before showed a betting may be over, a sound made, a time gone."""
+    return View(state.phase, _prompt("disk.wait", 2))
+
+
+def of_disk(shown: View, key: str) -> View:
     """The loop's own views: `wait` while a commit takes long (ESPERE), `stop` while it fails (ALTO: DISCO)."""
-    lamps = _lamps(state, None)
+    lamps = shown.lamps
     if lamps.pattern not in (Pattern.BETTING, Pattern.NO_MORE):  # the end of the betting waits for no disk (C1)
         lamps = Lamps(Pattern.HELD, call=lamps.call)
-    return View(state.phase, _prompt(f"disk.{key}", 2), lamps)
+    return View(shown.phase, _prompt(f"disk.{key}", 2), lamps)
 
 
 # --- the prompt of a condition ----------------------------------------------------------------------------
