@@ -6,18 +6,25 @@ whose card is still in the shoe. A power cut takes it along, and its card is the
 One label lies before the scanner at a time, and only a card that leaves makes room for the next. So a reading belongs
 to the movement that comes after it; the same label again is the same card (I04); another one, with no card gone
 between, says that a movement was missed or a label misread: people say how many cards left, nobody guesses (I08).
+
+Behind the exit a card is out before it is read, but its movement may be told late: a frame of the sensor head had to
+be said again, or the scanner sits too near. Its scan is then nobody's (I04); and taken in order, the next card's scan
+would be its own, and that one's face in its place. So a face that is not the last card's again is kept in mind for as
+long as its movement may be on its way. When that comes, the card is read again, and by no other face unless people say
+so.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from . import conditions
+from . import conditions, upkeep
 from . import events as e
 from .events import Event
 from .facts import Phase
 from .profile import Position, Rescan
-from .state import State
+from .shoe import is_cut_doubtful
+from .state import Shoe, State
 
 Reading = e.CardScanned | e.CardUnread | e.CodeUnknown | e.CutCardSeen
 UNREAD = ""  # the raw text of a card that left and of which the scanner has said nothing
@@ -26,12 +33,14 @@ UNREAD = ""  # the raw text of a card that left and of which the scanner has sai
 class Ahead(NamedTuple):
     """What was read of the next thing out, and the shoe that it lay in (None: none was loaded yet).
 
-    `doubtful`: two labels were seen for one card, and neither counts.
+    `doubtful`: two labels were seen for one card, and neither counts. With a scanner behind the exit: the movement of
+    what was read came late; `asked`, whether people were asked about another face since.
     """
 
     reading: Reading | None = None
     shoe: int | None = None
     doubtful: bool = False
+    asked: bool = False
 
 
 Heard = tuple[Ahead, tuple[Event, ...]]
@@ -39,10 +48,10 @@ NOTHING = Ahead()
 
 
 def hear(ahead: Ahead, state: State, event: Event) -> Heard:
-    """What waits after `event`, and what the table hears of it, in order; with a scanner after the exit, itself."""
-    if not state.procedure.reads_ahead:
+    """What waits after `event`, and what the table hears of it, in order; without sensors, itself."""
+    if not state.procedure.sensors:
         return NOTHING, (event,)
-    handler = _HEARD.get(type(event))
+    handler = (_HEARD if state.procedure.reads_ahead else _HEARD_BEHIND).get(type(event))
     if handler is None:
         return ahead, (event,)
     shoe = state.shoe.number if state.shoe else None
@@ -85,7 +94,7 @@ def _is_cure(state: State) -> bool:
     return aside or bool(conditions.find(state, "I01") or conditions.find(state, "I02"))
 
 
-def _label(reading: Reading) -> object:
+def _label(reading: Reading | None) -> object:
     match reading:
         case e.CardScanned(card=card):
             return card
@@ -119,8 +128,41 @@ def _cut(ahead: Ahead, state: State, event: e.CutCardSeen) -> Heard:
     return NOTHING, (event, *doubted)
 
 
+# --- a scanner behind the exit ------------------------------------------------------------------------------
+
+
+def _scanned(ahead: Ahead, state: State, event: e.CardScanned) -> Heard:
+    """What cures a card whose movement came late is the face that came before it."""
+    if event.hand or state.shoe is None:
+        return NOTHING, (event,)
+    if not (ahead.doubtful and conditions.find(state, "I01")):
+        return (Ahead(event, state.shoe.number) if _is_early(state, state.shoe, event) else NOTHING), (event,)
+    answered = ahead.asked and not conditions.unclear(state)
+    if answered or _label(event) == _label(ahead.reading):
+        return NOTHING, (event,)
+    return ahead._replace(asked=True), (e.MovementUnclear(event.at, "scans"),)
+
+
+def _is_early(state: State, shoe: Shoe, event: e.CardScanned) -> bool:
+    """Whether it may be the next card's, of whose movement nothing is told yet, and nobody is asked about it."""
+    first_burned = state.phase is Phase.BURNING and shoe.burn_of is None
+    awaited = first_burned or state.phase in (Phase.CLOSING, Phase.DEALING)
+    if not awaited or conditions.dim(state) or is_cut_doubtful(state) or upkeep.numbered(state, event.at):
+        return False
+    return not shoe.out or shoe.face(shoe.out) != event.card  # else it is the last one's again
+
+
+def _came_late(ahead: Ahead, state: State, event: e.CardMoved) -> Heard:
+    read = ahead.reading
+    if ahead.doubtful or read is None:
+        return ahead, (event,)
+    if event.at - read.at > state.procedure.read_window_ms * upkeep.MILLISECOND:
+        return NOTHING, (event,)
+    return ahead._replace(doubtful=True), (event, e.CardUnread(event.at, UNREAD))
+
+
 def _doubted(ahead: Ahead, state: State, event: Event) -> Heard:
-    """More or less than one card moved: whose reading it was is not known any more."""
+    """More or less than one card moved, or another scanner reads: whose reading it was is not known any more."""
     return NOTHING, (event,)
 
 
@@ -133,4 +175,10 @@ _HEARD: dict[type[Event], Callable[[Ahead, State, Any], Heard]] = {
     e.TwoCardsMoved: _doubted,
     e.MovementUnclear: _doubted,
     e.CardReturned: _doubted,
+    e.Configured: _doubted,
+}
+
+_HEARD_BEHIND: dict[type[Event], Callable[[Ahead, State, Any], Heard]] = {
+    e.CardScanned: _scanned,
+    e.CardMoved: _came_late,
 }
