@@ -9,9 +9,9 @@ between, says that a movement was missed or a label misread: people say how many
 
 Behind the exit a card is out before it is read, but its movement may be told late: a frame of the sensor head had to
 be said again, or the scanner sits too near. Its scan is then nobody's (I04); and taken in order, the next card's scan
-would be its own, and that one's face in its place. So a face that is not the last card's again is kept in mind for as
-long as its movement may be on its way. When that comes, the card is read again, and by no other face unless people say
-so.
+would be its own, and that one's face in its place. So what was read is kept in mind for as long as its movement may be
+on its way. Where the stamps say that the movement was first, the two belong together as ever. Where they do not, a face
+that is not the last card's again makes the card one to be read again, and by no other face unless people say so.
 """
 
 from collections.abc import Callable
@@ -132,31 +132,48 @@ def _cut(ahead: Ahead, state: State, event: e.CutCardSeen) -> Heard:
 
 
 def _scanned(ahead: Ahead, state: State, event: e.CardScanned) -> Heard:
-    """What cures a card whose movement came late is the face that came before it."""
-    if event.hand or state.shoe is None:
+    shoe = state.shoe
+    if event.hand or shoe is None:
         return NOTHING, (event,)
-    if not (ahead.doubtful and conditions.find(state, "I01")):
-        return (Ahead(event, state.shoe.number) if _is_early(state, state.shoe, event) else NOTHING), (event,)
+    if ahead.doubtful and conditions.find(state, "I01"):
+        return _cures(ahead, state, event)
+    if conditions.dim(state) or is_cut_doubtful(state) or upkeep.numbered(state, event.at):
+        return NOTHING, (event,)  # people are asked about it, or it is a card's
+    before = ahead.reading
+    if before is None or ahead.doubtful or _is_late(state, before, event) or _label(before) == _label(event):
+        return Ahead(event, shoe.number), (event,)
+    return NOTHING, ((event, e.MovementUnclear(event.at, "scans")) if _is_awaited(state, shoe) else (event,))
+
+
+def _cures(ahead: Ahead, state: State, event: e.CardScanned) -> Heard:
+    """What cures a card whose movement came late is the face that came before it."""
     answered = ahead.asked and not conditions.unclear(state)
     if answered or _label(event) == _label(ahead.reading):
         return NOTHING, (event,)
     return ahead._replace(asked=True), (e.MovementUnclear(event.at, "scans"),)
 
 
-def _is_early(state: State, shoe: Shoe, event: e.CardScanned) -> bool:
-    """Whether it may be the next card's, of whose movement nothing is told yet, and nobody is asked about it."""
+def _is_late(state: State, reading: Reading, event: Event) -> bool:
+    """Whether so much time lies between the two that they have nothing to do with each other."""
+    return abs(event.at - reading.at) > state.procedure.read_window_ms * upkeep.MILLISECOND
+
+
+def _is_awaited(state: State, shoe: Shoe) -> bool:
+    """Whether cards are turned up now, and none is collected."""
     first_burned = state.phase is Phase.BURNING and shoe.burn_of is None
-    awaited = first_burned or state.phase in (Phase.CLOSING, Phase.DEALING)
-    if not awaited or conditions.dim(state) or is_cut_doubtful(state) or upkeep.numbered(state, event.at):
-        return False
-    return not shoe.out or shoe.face(shoe.out) != event.card  # else it is the last one's again
+    return first_burned or state.phase in (Phase.CLOSING, Phase.DEALING)
 
 
 def _came_late(ahead: Ahead, state: State, event: e.CardMoved) -> Heard:
-    read = ahead.reading
-    if ahead.doubtful or read is None:
+    read, shoe = ahead.reading, state.shoe
+    if ahead.doubtful:
         return ahead, (event,)
-    if event.at - read.at > state.procedure.read_window_ms * upkeep.MILLISECOND:
+    if type(read) is not e.CardScanned or shoe is None or _is_late(state, read, event):
+        return NOTHING, (event,)
+    if event.at <= read.at:
+        return NOTHING, (replace(event, card=read.card),)
+    seen_again = shoe.out > 0 and shoe.face(shoe.out) == read.card
+    if seen_again or not _is_awaited(state, shoe):
         return NOTHING, (event,)
     return ahead._replace(doubtful=True), (event, e.CardUnread(event.at, UNREAD))
 
