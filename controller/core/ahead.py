@@ -170,7 +170,7 @@ def _came_late(ahead: Ahead, state: State, event: e.CardMoved) -> Heard:
         return ahead, (event,)
     if type(read) is not e.CardScanned or shoe is None or _is_late(state, read, event):
         return NOTHING, (event,)
-    if event.at <= read.at:
+    if event.at < read.at:
         return NOTHING, (replace(event, card=read.card),)
     seen_again = shoe.out > 0 and shoe.face(shoe.out) == read.card
     if seen_again or not _is_awaited(state, shoe):
