@@ -16,7 +16,7 @@ demo: $(VENV)/run.stamp  ## the whole table on this machine, no hardware: make d
 	$(BIN)/tabled --demo $(ARGS)
 
 test: packages $(VENV)/dev.stamp  ## every test, properties with small counts
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 soak: packages $(VENV)/dev.stamp  ## every test, properties and kills with large counts: hours
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m 'soak or not soak' -o timeout=7200 $(ARGS)

@@ -48,6 +48,16 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"hypothesis: profile {PROFILE}; --hypothesis-seed={config.option.hypothesis_seed} repeats this run"
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker's counts go to the one who sums up."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["held"] = dict(published.held)
+
+
+def pytest_testnodedown(node: object) -> None:
+    published.held.update(getattr(node, "workeroutput", {}).get("held", {}))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = ", ".join(f"{count} {where}" for where, count in published.held.items())
     terminalreporter.write_line(f"messages held against docs/schemas: {told or 'none'}")

@@ -5,6 +5,7 @@ this machine can.
 """
 
 import ctypes
+import fcntl
 import os
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -54,11 +55,14 @@ class _Byte(ctypes.Structure):
 
 
 def build(*targets: str, directory: Path = BUILD, source: Path = FIRMWARE) -> Path:
-    """Makes the targets; returns their directory. The error is make's own."""
+    """Makes the targets, one make at a time in a directory; returns that. The error is make's own."""
+    directory.mkdir(parents=True, exist_ok=True)
     command = ["make", "--silent", "-C", str(source), f"BUILD={directory.absolute()}", *targets]
-    done = subprocess.run(  # noqa: S603 - our own Makefile
-        command, capture_output=True, text=True, check=False, env={**os.environ, "MAKEFLAGS": ""}
-    )
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(  # noqa: S603 - our own Makefile
+            command, capture_output=True, text=True, check=False, env={**os.environ, "MAKEFLAGS": ""}
+        )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
     return directory

@@ -35,7 +35,8 @@ static size_t drain(struct ledger *ledger, struct told *told, size_t room) {
  *
  * `counted` gets how many glitches and pull-backs there were: of many at once not all are told.
  */
-size_t replay(const uint8_t *levels, size_t count, uint32_t begin, struct told *told, size_t room, uint16_t counted[2]) {
+size_t replay(const uint8_t *levels, size_t count, uint32_t begin, struct told *told, size_t room,
+              uint16_t counted[2]) {
     static const struct counters none;
     static struct sensors sensors;
     struct ledger ledger;

@@ -11,7 +11,7 @@ static bool leaves(struct cutcard *cut, struct ledger *ledger, ticks since, tick
     return cutcard_left(cut, since, &(struct report){.at = at, .kind = HEAD_KIND_CUT}, ledger);
 }
 
-/* The table rests from `at` on, perhaps with a beam covered; looked at once an hour, which is rarer than the head does. */
+/* The table rests from `at` on, perhaps with a beam covered; looked at once an hour, rarer than the head does. */
 static ticks rests(struct cutcard *cut, struct ledger *ledger, ticks at, uint16_t days, bool idle) {
     const struct rest rest = {.idle = idle, .full = true, .idle_since = at, .full_since = at};
     for (uint16_t hour = 0; hour < 24u * days; hour++)
