@@ -20,6 +20,7 @@ from controller.link.calibrate import CalibrationError, Spread
 from controller.link.edges import EDGES
 from controller.link.messages import (
     BAUD,
+    BEAT_MS,
     PROTOCOL,
     AskLevels,
     AskThresholds,
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 PART = "head"  # the part at fault when the head is of no use
 SOURCE = "head"  # of the events' keys
 INHERITED = (EDGES, "chip")  # what only sensors on pins can have at fault: of a table that had them before
+BEAT_S = 2 * BEAT_MS / 1_000  # within which a heartbeat comes
 POLL_S, POLL_WATCHED_S = 2.0, 0.1  # how often the levels are asked for, and while somebody watches them
 WATCHED_NS = 5_000_000_000  # so long after each look
 READINGS = 20  # of a step of the calibration
@@ -57,6 +59,8 @@ OUT_MAX = 4096  # bytes that wait for the line: a line so slow, or so stuck, is 
 TEXTS = {
     Trouble.SILENT: "says nothing that is the sensor head's: check its plug and power, and that shoe.port is its port",
     Trouble.DEAF: "does not hear the table: check its RX wire, or the adapter in between",
+    Trouble.RESTARTS: "restarts again and again: take a shorter or thicker cable; if it stays so, flash it anew, see "
+    "`tablectl head version`",
     Trouble.VERSION: f"speaks another protocol than {PROTOCOL}: bring its firmware and this program to one version, "
     "see `tablectl head version`",
     Trouble.STRANGE: "sends what is not of its protocol: unplug it and plug it in; if it stays so, flash it anew",
@@ -224,6 +228,8 @@ class HeadSerial:
             except AskError as error:
                 log.debug("%s", error)
                 self._levels = None
+            if self.session.beat is None:  # its counters come with the next one
+                await asyncio.sleep(BEAT_S)
             self.tried.set()
             await asyncio.sleep(POLL_WATCHED_S if self._now() < self._watched else POLL_S)
 

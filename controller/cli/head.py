@@ -41,6 +41,7 @@ def calibrate(see: See, enter: Callable[[str], object]) -> Iterator[str]:
         raise CalibrationError("only the sensor head is calibrated: sensors on pins have their thresholds built in")
     if not told["open"]:
         raise CalibrationError(told["fault"] or "the sensor head is not there")
+    see(CALIBRATION[0][0])  # where the table refuses it, nobody has taken a card out of its shoe
     for number, (act, text) in enumerate(CALIBRATION, 1):
         enter(f"{number} of {len(CALIBRATION)}: {text} Then press Enter. ")
         _done(see, act)

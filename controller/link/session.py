@@ -58,6 +58,7 @@ NOT_SEEN = 0xFFFF  # EVENT.covered_ms, EVENT.lag_100us
 HALF = 1 << 31  # of a clock that goes round at 2^32
 CLOCK_PERCENT = 1  # a resonator is 0.5 % exact
 ASKS_MAX = 3
+RESTARTS_MAX = 3  # without a name in between
 STRANGE_AFTER = 5  # good frames in a row that are no message of the protocol: not noise, but another program
 SILENCE_NS, HELLO_NS, ANSWER_NS = (ms * MS for ms in (messages.SILENCE_MS, messages.HELLO_MS, messages.ANSWER_MS))
 
@@ -95,6 +96,7 @@ class Trouble(StrEnum):
 
     SILENT = "silent"  # nothing that a head says comes from the port
     DEAF = "deaf"  # it speaks, and does not hear
+    RESTARTS = "restarts"  # it begins anew before it has said that it has its name, again and again
     VERSION = "version"  # it speaks another protocol
     STRANGE = "strange"  # it sends what the protocol does not know, or contradicts itself
 
@@ -170,6 +172,7 @@ class Session:
         self._clock = 0  # of the last event, so that none comes before another
         self._heard = 0  # when a good message came, or the port was opened
         self._asked_hello = 0
+        self._restarts = 0  # of the head, since it was `up`
         self._unheard: int | None = None  # since when the head goes on as if the table had said nothing
         self._first = 0  # the event that the last heartbeat called the first to wait
         self._missed: int | None = None  # since when the event that is to come waits at the head, and does not come
@@ -304,6 +307,7 @@ class Session:
         """Who speaks: the boot that we know, one that somebody else named, or one that has no name yet."""
         if self._restarted(hello):
             self.counts["restart"] += 1
+            self._restarts += 1
             if self._may_have_missed(hello, began):
                 self.counts["ambiguous"] += 1
                 self._tell(Ambiguous(at, Why.LOST))
@@ -480,11 +484,11 @@ class Session:
         """The head goes on as if nothing had been said to it, as it may for a moment."""
         self._unheard = self._unheard or at
         if at >= self._unheard + SILENCE_NS:
-            self._fail(at, Trouble.DEAF)
+            self._fail(at, Trouble.DEAF if self._restarts < RESTARTS_MAX else Trouble.RESTARTS)
 
     def _rise(self, at: int) -> None:
         if not self.up:
-            self.up, self.trouble, self._unheard = True, None, None
+            self.up, self.trouble, self._unheard, self._restarts = True, None, None, 0
             self._told.append(Up(at))
 
     def _fail(self, at: int, trouble: Trouble) -> None:

@@ -375,6 +375,22 @@ def test_a_head_that_is_pulled_out_answers_nobody(port: Path) -> None:
     asyncio.run(main())
 
 
+def test_who_looks_once_sees_the_counters_too(port: Path) -> None:
+    """They come with a heartbeat, behind the first levels."""
+
+    async def main() -> None:
+        with PtyHead(port) as bench:
+            async with running(port, Table()):
+                pass  # from now on the head has its name, and beats in its own time
+            async with running(port, Table()) as head:
+                await head.tried.wait()
+                told = head.diag()
+                assert told["head"]["supply_mv"] == 4987
+                assert told["pins"][0]["level"] == bench.head.levels["inner"]
+
+    asyncio.run(main())
+
+
 def test_what_diag_tells(port: Path) -> None:
     async def main() -> None:
         with PtyHead(port) as bench:

@@ -14,6 +14,7 @@ import pytest
 from controller import offline, wiring
 from controller.adapters.journal_sqlite import claim
 from controller.cli import main
+from controller.cli.head import calibrate
 from controller.link.messages import Kind, Seen
 from tests.fake_head import FakeHead, PtyHead
 from tests.live import wait_for
@@ -154,6 +155,24 @@ def test_calibration_needs_the_head(config: Path) -> None:
     ran = run("--config", config, "diag", "shoe", "--calibrate")
     assert ran.code == NO
     assert "is not there: check the sensor head's plug and power" in ran.err
+
+
+def test_calibration_moves_no_card_of_a_shoe_that_is_loaded() -> None:
+    """A table that refuses the act does so before anybody is asked to take the cards out."""
+
+    class RefusedError(Exception):
+        pass
+
+    asked: list[str] = []
+
+    def see(act: str) -> dict[str, Any]:
+        if act:
+            raise RefusedError
+        return {"driver": "head", "open": True, "fault": "", "pins": []}
+
+    with pytest.raises(RefusedError):
+        list(calibrate(see, asked.append))
+    assert asked == []
 
 
 # --- version --------------------------------------------------------------------------------------------------

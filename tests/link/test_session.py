@@ -346,6 +346,23 @@ TALKS = {
      1710 > Hello boot=7 uptime_ms=1610
      1710 = up
     """,
+    "a head that restarts again and again, as with too little supply, is not deaf": """
+        0 open
+        0 < AskHello
+      100 > Hello boots=1
+      100 < Name boots=1 boot=7
+      900 > Hello boots=2 cause=BROWNOUT lost=0 last_ms=700
+      900 < Name boots=2 boot=8
+      900 = Ambiguous-lost
+     1600 > Hello boots=3 cause=BROWNOUT lost=0 last_ms=600
+     1600 < Name boots=3 boot=9
+     1600 = Ambiguous-lost
+     1700 > Hello boots=4 cause=BROWNOUT lost=0 last_ms=20
+     1700 < Name boots=4 boot=10
+     1700 = Ambiguous-lost, down restarts
+     1710 > Hello boots=4 boot=10 cause=BROWNOUT lost=0 uptime_ms=10
+     1710 = up
+    """,
     "a head that does not hear its acknowledgements": NAMED
     + """
        30 > Event seq=1
