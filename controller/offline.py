@@ -275,6 +275,7 @@ def _kept(copy: BinaryIO, ear: listener.Listener, messages: Iterator[bytes]) -> 
         name, _, number = json.loads(line)["id"].rpartition("/")
         ear.has(name, int(number), feed.message_hash(line.removesuffix(b"\n")))
     copy.truncate(end)  # half a line, of a power cut
+    os.fsync(copy.fileno())  # it may have come before what was written last was on the disk: now its receipt may go
     for message in messages:
         yield message
         copy.write(message + b"\n")

@@ -118,7 +118,7 @@ class Report:
 
 
 def no_receipt(seconds: float) -> str:
-    return f"no receipt from the casino server for {seconds:g} s: does it take what the table sends?"
+    return f"no receipt from the casino server for {seconds:g} s: ask casino IT whether it takes what the table sends"
 
 
 class _Ack(NamedTuple):

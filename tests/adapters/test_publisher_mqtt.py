@@ -577,7 +577,9 @@ def test_without_receipts_the_feed_is_sent_again_from_the_receipt_on(tmp_path: P
                     casino.publish(f"{TABLE}/ack", ack(table.outbox, 20))
                     await table.drained()
                 links = [link.reason or link.up for link in table.heard.of(LinkChanged)]
-                silent = "no receipt from the casino server for 0.4 s: does it take what the table sends?"
+                silent = (
+                    "no receipt from the casino server for 0.4 s: ask casino IT whether it takes what the table sends"
+                )
                 assert links[:3] == [True, silent, True], "nobody hears the table until a receipt comes (F2)"
             assert proxy.connections == 1, "the connection was never in doubt"
 

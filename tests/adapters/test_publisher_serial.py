@@ -202,7 +202,8 @@ def test_the_casinos_receipts_alone_move_the_cursor(tmp_path: Path) -> None:
             assert table.cursor == 0 and len(table.casino.consumer.taken) == 20
             table.casino.consumer._receipt = receipt  # type: ignore[method-assign]
             assert (
-                await table.down() == "no receipt from the casino server for 0.3 s: does it take what the table sends?"
+                await table.down()
+                == "no receipt from the casino server for 0.3 s: ask casino IT whether it takes what the table sends"
             )
             await table.drained()
             assert table.links == [True, False, True] and table.publisher.stalls > 0

@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import re
+import subprocess
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +32,7 @@ from controller.ports import Answer
 from tests import schemas
 from tests.casino import FAR, OURS, STRANGER, command, signed
 from tests.control.served import run
+from tests.pages import page
 from tests.table_rig import BY_DEALER, GENERATION, TWO, WALL_NS, Rig
 
 BY_SERVER = replace(BY_DEALER, open_betting=Opens.SERVER)
@@ -251,6 +256,26 @@ REFUSED_BYTES: dict[str, tuple[bytes, str, int]] = {
 def test_what_is_no_command_is_refused_and_on_record(case: str) -> None:
     data, why, code = REFUSED_BYTES[case]
     check(lambda house: house.refuses(data, why, code))
+
+
+def test_the_integrators_recipe_signs_a_command(tmp_path: Path) -> None:
+    (recipe,) = [
+        block.text for block in page("docs/integrator.md").sections(2)["Commands"].blocks if block.language == "sh"
+    ]
+    for _ in range(2):  # it makes no second key
+        ran = subprocess.run(
+            ["sh", "-ec", recipe], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        )
+    told = re.fullmatch(r"\{keyid: ([0-9a-f]{16}), publickey: ([A-Za-z0-9_-]{43})\}\n", ran.stdout)
+    assert told is not None and told[1] == keys.keyid(told[2])
+
+    async def act(house: House) -> None:
+        house.desk = replace(house.desk, keys={told[1]: told[2]}, wall=time.time_ns)
+        answer = reply(await house.answer((tmp_path / "command.json").read_bytes()))
+        assert answer["result"]["repeated"] is False
+        assert house.stands() == ["video"]
+
+    check(act)
 
 
 def test_a_retained_command_is_refused() -> None:
