@@ -54,7 +54,7 @@ class Report:
     def up(self) -> None:
         """There is a connection. After a time without receipts that alone is no link: the next one is waited for."""
         self._connected = True
-        if self._silent and self._outbox.head > self._outbox.cursor(self._name):
+        if self._silent and self._owed:
             self._tell_down(self._silent)
         else:
             self._tell_up()
@@ -64,10 +64,17 @@ class Report:
         self._tell_down(reason)
 
     def stalled(self, reason: str) -> None:
-        """No receipt came for too long: what the table says is not heard (F2). The next receipt ends that."""
+        """No receipt came for too long, or none can: what the table says is not heard (F2). The next one ends that."""
+        if not self._owed:
+            return  # only what somebody wants once more is stuck, and no receipt would ever end it
         self._silent = reason
         if self._connected:
             self._tell_down(reason)
+
+    @property
+    def _owed(self) -> int:
+        """How many messages wait for their receipts."""
+        return self._outbox.head - self._outbox.cursor(self._name)
 
     def _tell_up(self) -> None:
         self._log.info("connected")
@@ -95,7 +102,7 @@ class Report:
 
     def backlog(self) -> None:
         """Tells of a mark passed; the first call tells where the backlog stands, since a condition outlives us."""
-        depth = self._outbox.head - self._outbox.cursor(self._name)
+        depth = self._owed
         most, least = self._marks
         high = True if depth >= most else False if depth <= least else self._high
         if high is None or high == self._high:
@@ -109,6 +116,7 @@ class Report:
             self._log.error("%s", text)
             self._submit(FaultSeen(time.monotonic_ns(), code="feed_refused", part=self._name, text=text))
         self._refused = seqno
+        self.stalled(text)
 
     def passed(self, seqno: int) -> None:
         """Everything up to `seqno` was taken."""

@@ -115,6 +115,7 @@ def links(steps: str, *, primary: bool = True) -> list[str]:
             "up": report.up,
             "cable": lambda: report.down("cable"),
             "stalled": lambda: report.stalled("silent"),
+            "refused": lambda: report.refused(2, "refused"),
             "receipt": lambda: receipt(outbox.cursor("mqtt") + 1),
             "drained": lambda: receipt(3),
         }
@@ -133,6 +134,8 @@ def test_a_casino_that_gives_no_receipt_is_a_link_that_is_down_until_it_gives_on
     assert links("up stalled cable up receipt") == ["up", "silent", "cable", "up"]
     assert links("up stalled cable receipt") == ["up", "silent", "cable"], "a receipt is no connection"
     assert links("up stalled cable receipt up") == ["up", "silent", "cable", "up"]
-    assert links("up drained stalled cable up") == ["up", "silent", "cable", "up"], "nothing is waited for"
+    assert links("up stalled drained cable up") == ["up", "silent", "up", "cable", "up"]
+    assert links("up refused refused receipt") == ["up", "refused", "up"], "the feed waits, and so does the betting"
+    assert links("up drained stalled refused") == ["up"], "nothing is waited for: nothing would end it"
     assert links("cable stalled up receipt") == ["cable", "silent", "up"]
     assert links("up stalled receipt", primary=False) == []

@@ -396,7 +396,9 @@ def test_an_acl_that_denies_the_feed_stops_it_and_loses_nothing(tmp_path: Path) 
             assert "Not authorized" in fault.text
             assert f"{TABLE}/feed" in fault.text
             assert (table.cursor, table.heard.of(FaultGone)) == (0, [])
-            assert [link.up for link in table.heard.of(LinkChanged)] == [True], "the link itself is up"
+            links = [link.reason or link.up for link in table.heard.of(LinkChanged)]
+            assert links == [True, fault.text], "who does not get the feed does not hear the table (F2)"
+            assert proxy.connections == 1
             rights.write_text(levels + "topic write baccarat/+/feed\n")
             broker.reload()
             await table.drained()
