@@ -208,6 +208,9 @@ B7, shuffle_now: load cut
 B9: load start end:discretion
     APUESTAS / ABIERTAS / no saque cartas
     strip: CAMBIO AL TERMINAR
+I40, sensors: load end:discretion fault:I40:scanner
+    CAMBIO / DE ZAPATO / saque y CONFIRME
+    strip: SIN ESCÁNER
 B11, sensors: load end:discretion
     CAMBIO / DE ZAPATO / saque y CONFIRME
 I50, closes:natural: load start tick 9H 2S TD 3C confirm start
@@ -286,8 +289,8 @@ start tick 9D 2D TS 3H confirm start tick 6H 2C JH AC KH confirm start tick 7H A
     SOBRA CARTA / NO LA MUEVA / LLAME AL JEFE
     strip: JEFE LLAMADO
 I05, one_deck: load start tick TC TC resolve:I05:void
-    ANULADA / RONDA ANULADA / MOTIVO SOBRANTE
-    strip: JEFE LLAMADO
+    CAMBIO / DE ZAPATO / cuente el resto
+    strip: ANULADA: SOBRANTE
 I06: load start tick 2H alien resolve:I06:void
     ANULADA / RONDA ANULADA / MOTIVO AJENA
     strip: JEFE LLAMADO
@@ -339,8 +342,8 @@ I09, sensors: load start tick move 9H move 2S move TD move 3C move resolve:I09:n
 I13: load start tick 2H 2S 4D 2C confirm
     FALTA 3ª / DE BANCA / B 4: PIDE
 I23: load start tick 2H empty tick resolve:I23:void
-    ANULADA / RONDA ANULADA / MOTIVO VACÍO
-    strip: JEFE LLAMADO
+    CAMBIO / DE ZAPATO / cuente el resto
+    strip: ANULADA: VACÍO
 I25, burn sensors: load move 6H move move start
     QUEMAR 6 / VAN 2 DE 6 / SIGA o jefe
 I25, burn sensors: load move 6H move move start move

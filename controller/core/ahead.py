@@ -66,7 +66,7 @@ def _read(ahead: Ahead, state: State, event: Reading) -> Heard:
     if type(event) is not e.CutCardSeen and _is_cure(state):
         return NOTHING, (event,)
     shoe = state.shoe.number if state.shoe else None
-    if state.phase in _SHOE_WORK:  # cards are put in and taken out: what lies there last is the next one
+    if state.phase in conditions.SHOE_WORK:  # cards are put in and taken out: what lies there last is the next one
         in_shoe = state.procedure.position is Position.IN_SHOE
         return (Ahead(event, shoe), ()) if in_shoe or state.shoe else (NOTHING, (event,))
     if not conditions.sees(state):  # no movement will come: people say what left (I41)
@@ -80,9 +80,6 @@ def _read(ahead: Ahead, state: State, event: Reading) -> Heard:
     if _label(before) == _label(event):
         return ahead, (e.CardRepeated(event.at),)
     return Ahead(None, shoe, doubtful=True), (e.MovementUnclear(event.at, "scans"),)
-
-
-_SHOE_WORK = (Phase.CLOSED, Phase.PREPARING, Phase.UNLOADING)
 
 
 def _is_cure(state: State) -> bool:

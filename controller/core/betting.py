@@ -93,7 +93,7 @@ def draw_called(state: State) -> tuple[Fact, ...]:
 def no_answer(state: State) -> tuple[Fact, ...]:
     """The grace after the deadline is over, without a receipt or a picture, and without a card (F2, I33)."""
     round_ = round_of(state)
-    if conditions.unclear(state) or conditions.find(state, "I22"):
+    if conditions.unclear(state) or conditions.find(state, "I16") or conditions.find(state, "I22"):
         return (f.TimerSpent(Timer.GRACE),)  # `arm` sets it again when it is known whether a card left
     if has_begun(state):
         return (f.DrawCalled(round_.number),)  # it is played to its end (F1, F3)

@@ -28,7 +28,8 @@ class Row(NamedTuple):
     """What is true of one code.
 
     `over`: whether the condition has ended by itself in this state; `calls`: raising it calls the pit boss; `strip`: it
-    is only a notice, the instruction stays; `waits`: a notice until it bars the next round, then a prompt;
+    is only a notice, the instruction stays; `waits`: a notice until it bars the next round, then a prompt; `deals`: a
+    prompt while cards are dealt, and a notice in shoe work, which goes on;
     `scan_cures`: it stops cards but not their scans; `quiet`: it is for the record and no panel shows it; `buttons`:
     the choices that START and CONFIRM are while the panel asks for one.
     """
@@ -39,6 +40,7 @@ class Row(NamedTuple):
     calls: bool = False
     strip: bool = False
     waits: bool = False
+    deals: bool = False
     scan_cures: bool = False
     quiet: bool = False
     buttons: tuple[str, str] | None = None
@@ -124,6 +126,7 @@ def _not_empty(state: State, c: Condition) -> bool:
     return shoe is None or state.round is None or (state.present and shoe.out - shoe.cut_numbers < shoe.profile.cards)
 
 
+SHOE_WORK = (Phase.CLOSED, Phase.PREPARING, Phase.UNLOADING)
 _NOTHING, _ROUNDS, _CARDS = Stops.NOTHING, Stops.ROUNDS, Stops.CARDS
 _RESCAN: Exits = {"rescan": Who.DEALER, "manual": Who.PIT}
 _EXTRA: Exits = {"burn": Who.PIT, "next": Who.PIT, "dummy": Who.PIT}
@@ -159,13 +162,13 @@ ROWS: dict[str, Row] = {
     "I23": Row(_CARDS, {"void": Who.PIT}, _not_empty, calls=True),
     "I25": Row(_ROUNDS, {"accept": Who.PIT}, _left_phase),
     "I28": Row(_NOTHING, {}, _left_phase),
-    "I31": Row(_NOTHING, {}, _moved_on),
+    "I31": Row(_NOTHING, {}, _moved_on, deals=True),
     "I32": Row(_NOTHING, {}, _link_up, strip=True),
     "I33": Row(_ROUNDS, {}, _link_up_or_over),
     "I34": Row(_ROUNDS, {}, _never, waits=True),
     "I35": Row(_CARDS, {"match": Who.PIT, "differ": Who.PIT}, _nothing_open),
     "I39": Row(_ROUNDS, {"closed": Who.PIT}, _shoe_changes, calls=True, waits=True),
-    "I40": Row(_CARDS, {}, _never),
+    "I40": Row(_CARDS, {}, _never, deals=True),
     "I41": Row(_ROUNDS, {}, _never, waits=True),
     "I49": Row(_ROUNDS, {"recount": Who.DEALER, "accept": Who.PIT}, _left_phase, calls=True),
     "I52": Row(_NOTHING, {}, _left_phase, quiet=True),
@@ -224,7 +227,9 @@ def strongest(state: State) -> Condition | None:
 def prompts(state: State, c: Condition) -> bool:
     """Whether it may take the instruction's place; else it is a notice. Rounds and shoe work go on under a notice."""
     row_ = row(c.code)
-    return not (row_.strip or row_.quiet) and (not row_.waits or (state.phase is Phase.READY and c.stops >= _ROUNDS))
+    if row_.strip or row_.quiet or (row_.deals and state.phase in SHOE_WORK):
+        return False
+    return not row_.waits or (state.phase is Phase.READY and c.stops >= _ROUNDS)
 
 
 def bars(state: State, stops: Stops) -> Condition | None:
@@ -233,10 +238,10 @@ def bars(state: State, stops: Stops) -> Condition | None:
 
 
 def cards_held(state: State) -> bool:
-    """Whether a card that is read now must wait for its place."""
-    return (
-        any(c.stops is _CARDS and not row(c.code).scan_cures for c in state.conditions) if state.conditions else False
-    )
+    """Whether a card that is read now must wait for its place; what is left at the shoe's end is only counted."""
+    if not state.conditions or state.phase is Phase.UNLOADING:
+        return False
+    return any(c.stops is _CARDS and not row(c.code).scan_cures for c in state.conditions)
 
 
 def find(state: State, code: str) -> Condition | None:

@@ -182,10 +182,15 @@ def remind(state: State, at: int) -> tuple[Fact, ...]:
 
 
 def take_back(state: State, event: events.ConfirmHeld) -> tuple[Fact, ...]:
-    """CONFIRM held: the last scan was wrong; the card keeps its number and is read again (I47)."""
-    round_ = round_of(state)
+    """CONFIRM held: the last scan was wrong; the card keeps its number and is read again (I47).
+
+    Not behind the cut card: which round is the last was decided by that card's face (B7).
+    """
+    round_, drawn = round_of(state), shoe_of(state).cut_drawn
     if conditions.sees(state) or not round_.numbers or round_.numbers[-1] != shoe_of(state).out:
         raise Refused("nothing_to_take_back")
+    if drawn is not None and drawn.n_before == round_.numbers[-1]:
+        raise Refused("cut_card_behind")
     n, card, slot = round_.numbers[-1], round_.cards[-1], round_.slots[-1]
     return (f.CardCorrected(round_.number, n, card, None, (slot,), event.by, "taken_back"),)
 

@@ -8,7 +8,7 @@ from .betting import draw_called
 from .conditions import Refused, authorise
 from .dealing import begin_round
 from .facts import Fact, Phase, Who
-from .shoe import after_round, closed, cut_by_void, deny_cut, shoe_of
+from .shoe import after_round, closed, cut_by_void, deny_cut, shoe_of, unnumbered
 from .state import Condition, State, evolve
 
 # What the feed says of a round that a condition voided.
@@ -36,15 +36,16 @@ def _void(state: State, reason: str, by: tuple[str, ...], then: Phase | None = N
     if round_ is None:
         raise Refused("no_round")
     waiting = (w.n for w in shoe.waiting if w.n != shoe.aside and not conditions.surplus(state, w.n))
-    numbers = (*round_.numbers, *waiting)
+    unread = (f.CardOut(shoe.out + 1, 0),) if unnumbered(state) else ()
+    numbers = (*round_.numbers, *waiting, *(card.n for card in unread))
     cut = cut_by_void(state)
-    for fact in cut:
+    for fact in (*unread, *cut):
         state = evolve(state, fact)
     then = then or after_round(state, round_.number)
     if not numbers:
         return (f.RoundCancelled(round_.number, reason, by, then),)
     voided = f.RoundVoided(round_.number, reason, round_.cards, numbers, by, then, round_.dummy)
-    return (*cut, voided, *conditions.raised(state, "I31", {"reason": reason}))
+    return (*unread, *cut, voided, *conditions.raised(state, "I31", {"reason": reason}))
 
 
 REPORTED = ("I16",)  # what people see and no sensor does

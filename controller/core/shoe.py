@@ -38,7 +38,13 @@ def has_begun(state: State) -> bool:
         return False
     shoe = shoe_of(state)
     out = any(waiting.n != shoe.aside and not conditions.surplus(state, waiting.n) for waiting in shoe.waiting)
-    return bool(round_.numbers) or out or any(conditions.find(state, code) for code in ("I01", "I06"))
+    return bool(round_.numbers) or out or unnumbered(state)
+
+
+def unnumbered(state: State) -> bool:
+    """Whether a card is out that got no number: without sensors, one that could not be read, or a foreign one."""
+    lacks = any(c.code in ("I01", "I06") and "n" not in c.detail for c in state.conditions)
+    return lacks and not conditions.sees(state)
 
 
 def pending_unread(state: State) -> list[int]:
@@ -253,6 +259,15 @@ def cut_by_void(state: State) -> tuple[Fact, ...]:
     passed = shoe.cut_passed
     drawn = f.CutCardDrawn("round", passed.via, passed.n_before, round_.number + more, passed.at)
     return (drawn, *_misplaced(state, passed.n_before))
+
+
+def cut_in_rest(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
+    """Drawn with what is left, and told from a card by its code alone: what was counted last is no card (A5, B11)."""
+    shoe, procedure = shoe_of(state), state.procedure
+    moved = event.via == "code" and procedure.sensors and (event.hand or not procedure.reads_ahead)
+    if not moved or shoe.cut or shoe.cut_numbers or not shoe.out or shoe.fate(shoe.out) is not Fate.LEFT:
+        return ()
+    return (f.CutCardNumbered(shoe.out),)
 
 
 # --- the end of the shoe (B9, B11) ----------------------------------------------------------------------

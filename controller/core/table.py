@@ -206,7 +206,7 @@ def _evidence(state: State, event: e.CardUnread) -> tuple[Fact, ...]:
 _RAISES = (f.IrregularityRaised, f.StaffCalled)
 _COMPLETES = (f.RoundDealt, f.RoundCompleted)
 _DEALS = (f.CardDealt, *_COMPLETES, f.BettingOpened, *_RAISES)
-_VOIDS = (f.RoundVoided, f.RoundCancelled, f.CutCardDrawn, *_RAISES)
+_VOIDS = (f.CardOut, f.RoundVoided, f.RoundCancelled, f.CutCardDrawn, *_RAISES)
 _KEEPS = (f.CardOut, f.CardRead)
 _PLACES = (*_KEEPS, f.CardBurned, f.CardLeft, f.RoundBegun, f.BettingClosed, f.IrregularityResolved, *_DEALS)
 _CUTS = (f.CutCardDrawn, *_RAISES)
@@ -267,6 +267,7 @@ _lid_load = _cell(upkeep.lid_in_shoe_work, f.LidMoved, f.ShoeOpened)
 _noted = _cell(_evidence, f.ScanFailed)
 
 _passed = _cell(upkeep.cut_card, f.CutCardNumbered, f.CutCardPassed)
+_cut_left = _cell(shoe.cut_in_rest, f.CutCardNumbered)
 
 _burn_k = _cell(shoe.burn_known, f.CardBurned, f.CardRead)
 _ready_k = _cell(dealing.begin, f.RoundBegun, f.IrregularityResolved, *_KEEPS, *_DEALS)
@@ -344,7 +345,7 @@ _GRID: dict[type[Event], tuple[Cell, ...]] = {
     e.CutCardWaiting: (___,     ___,       _sighted,  _sighted, _sighted, _sighted, _sighted, _sighted, ___),
     e.CardKnown:      (___,     ___,       _burn_k,   _ready_k, _early_k, _first_k, _next_k,  _extra_k, _rest),
     e.CardUnseen:     (___,     ___,       _burn_u,   _ready_u, _early_u, _turn_u,  _turn_u,  _extra_u, _rest),
-    e.CutCardSeen:    (___,     ___,       _passed,   _passed,  _passed,  _passed,  _passed,  _passed,  ___),
+    e.CutCardSeen:    (___,     ___,       _passed,   _passed,  _passed,  _passed,  _passed,  _passed,  _cut_left),
     e.CutCardPlaced:  (___,     ___,       _cut_out,  _cut_out, _cut_1st, _cut_1st, _cut_rnd, _cut_res, ___),
 
 

@@ -108,7 +108,8 @@ def unknown(state: State, event: events.CodeUnknown) -> tuple[Fact, ...]:
     if state.shoe is None or state.phase is Phase.UNLOADING:
         return (failed,)
     pending = pending_unread(state)
-    return (failed, *conditions.raised(state, "I06", _which(state, pending)))
+    none_out = not pending and conditions.sees(state) and not conditions.dim(state)
+    return (failed, *conditions.raised(state, "I06", _which(state, pending), ("remove",) if none_out else ()))
 
 
 def _awaits_card(state: State) -> bool:

@@ -294,7 +294,8 @@ def _strip(state: State, top: Condition | None) -> tuple[Text, ...]:
     notices: list[Text] = []
     for c in conditions.standing(state):
         row = conditions.row(c.code)
-        if c != top and c.code != "I21" and (row.strip or row.waits):  # I21 comes after the last round
+        notice = row.waits or not (row.quiet or conditions.prompts(state, c))
+        if c != top and c.code != "I21" and notice:  # I21 comes after the last round
             known = c.code if c.code in conditions.ROWS else "fault"
             notices.append(Text(f"strip.{known}", dict(c.detail)))
     shoe, round_ = state.shoe, state.round

@@ -28,6 +28,7 @@ MAY_BECOME = {  # what a settled card may still become, and by which fact
     (Fate.DUMMY, Fate.VOID): f.RoundVoided,
     (Fate.SLOT, Fate.PENDING): f.CardCorrected,
     (Fate.DUMMY, Fate.PENDING): f.CardCorrected,
+    (Fate.LEFT, Fate.CUT): f.CutCardNumbered,
 }
 WORDS = (Words("es"), Words("en"))
 CROSSED = {e.CardMoved: 1, e.TwoCardsMoved: 2, e.CardReturned: -1}  # cards, out of the shoe
