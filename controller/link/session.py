@@ -54,6 +54,7 @@ STRANGER = struct.Struct("<BBBBBIBH")  # how the HELLO of every protocol begins
 BYTE_BITS = 10  # start, eight bits, stop
 OVERHEAD_BYTES = messages.FRAME_BYTES - messages.BODY_BYTES
 NOT_KNOWN = 0xFFFFFFFF  # HELLO.last_ms
+LOST_NOT_KNOWN = 0xFF  # HELLO.lost
 NOT_SEEN = 0xFFFF  # EVENT.covered_ms, EVENT.lag_100us
 HALF = 1 << 31  # of a clock that goes round at 2^32
 CLOCK_PERCENT = 1  # a resonator is 0.5 % exact
@@ -309,9 +310,10 @@ class Session:
             self.counts["restart"] += 1
             self._restarts += 1
             if self._may_have_missed(hello, began):
-                self.counts["ambiguous"] += 1
-                self._tell(Ambiguous(at, Why.LOST))
+                self._tell_lost(at)
             self._boot = self._offer = self._last = None
+        elif self._last is None and hello.boot == 0 and 0 < hello.lost < LOST_NOT_KNOWN:
+            self._tell_lost(at)  # while no table was there
         self.hello, self._seen = hello, hello.seen
         self._sign(hello.boots, hello.uptime_ms, began)
         if hello.boot == 0:
@@ -354,8 +356,7 @@ class Session:
         if first <= self._acked:
             self._owes_ack = True
         if first > self._expected:
-            self.counts["ambiguous"] += 1
-            self._tell(Ambiguous(at, Why.LOST))
+            self._tell_lost(at)
             self._expected, self._acked = first, first - 1
             self._durable.clear()
 
@@ -495,6 +496,10 @@ class Session:
         if self.trouble is not trouble:
             self.up, self.trouble = False, trouble
             self._told.append(Down(at, trouble))
+
+    def _tell_lost(self, at: int) -> None:
+        self.counts["ambiguous"] += 1
+        self._tell(Ambiguous(at, Why.LOST))
 
     def _tell(self, report: Report) -> None:
         self._told.append(Told(report, None))

@@ -277,8 +277,31 @@ TALKS = {
     "the first HELLO of a run tells nothing: the table has its own way after a restart (I35)": """
         0 open
         0 < AskHello
+       10 > Hello boots=9 lost=255
+       10 < Name boots=9 boot=7
+    """,
+    "nor one that says that nothing is lost": """
+        0 open
+        0 < AskHello
+       10 > Hello boots=9 lost=0
+       10 < Name boots=9 boot=7
+    """,
+    "but what the head knows that it lost, while no table was there, no journal will ever have": """
+        0 open
+        0 < AskHello
        10 > Hello boots=9 lost=3
        10 < Name boots=9 boot=7
+       10 = Ambiguous-lost
+       20 > Hello boots=9 lost=3 uptime_ms=10
+       20 < Name boots=9 boot=7
+       30 > Hello boots=9 boot=7 lost=3 uptime_ms=20
+       30 = up
+    """,
+    "of which another run was told, when it named the boot": """
+        0 open
+        0 < AskHello
+       10 > Hello boots=9 boot=99 lost=3
+       10 = up
     """,
     "unplugged and plugged in again": NAMED
     + """
