@@ -5,7 +5,9 @@ there: that is found out by opening it.
 """
 
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -86,10 +88,15 @@ def _mqtt(config: Config) -> Findings:
 
 
 def _command_keys(config: Config) -> Findings:
+    """A command names its key by the id: with another one it would never be obeyed."""
     keys = [key.keyid for key in config.casino.command_keys]
-    for index, keyid in enumerate(keys):
-        if keyid in keys[:index]:
-            yield ("casino", "command_keys", index, "keyid"), f"{keyid} is listed twice: keep one"
+    for index, key in enumerate(config.casino.command_keys):
+        where = ("casino", "command_keys", index, "keyid")
+        if key.keyid in keys[:index]:
+            yield where, f"{key.keyid} is listed twice: keep one"
+        own = sha256(urlsafe_b64decode(key.publickey + "=")).hexdigest()[:16]
+        if key.keyid != own:
+            yield where, f"the id of this publickey is {own}, not {key.keyid}: ask casino IT for both"
 
 
 def _needs(config: Config) -> Findings:

@@ -295,14 +295,20 @@ casino:
   primary: mqtt
   mqtt: {host: b, port: 1883}
   command_keys:
-    - {keyid: 0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
-    - {keyid: ▸0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
-! 0123456789abcdef is listed twice
+    - {keyid: 21fe31dfa154a261, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
+    - {keyid: ▸21fe31dfa154a261, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}
+! 21fe31dfa154a261 is listed twice
+
+casino:
+  primary: mqtt
+  mqtt: {host: b, port: 1883}
+  command_keys: [{keyid: ▸0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}]
+! the id of this publickey is 21fe31dfa154a261, not 0123456789abcdef
 
 casino:
   primary: file
   file: {path: /f}
-  ▸command_keys: [{keyid: 0123456789abcdef, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}]
+  ▸command_keys: [{keyid: 21fe31dfa154a261, publickey: 11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo}]
 ! commands come by mqtt or serial, and neither is set up
 
 casino: {primary: file, file: {path: /f}, limits: ▸required, enrolment: ▸required}
