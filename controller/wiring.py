@@ -36,7 +36,7 @@ from .control.casino import CasinoDesk
 from .control.parts import Part
 from .control.server import ControlServer, Desk
 from .core.codes import Codes
-from .core.events import Configured, FaultGone, JournalMade, KeyTurned, Restarted
+from .core.events import Configured, Event, FaultGone, JournalMade, KeyTurned, LidChanged, MouthChanged, Restarted
 from .core.facts import Phase, TableClosed
 from .core.profile import Procedure, Profile
 from .core.records import RecordError
@@ -55,8 +55,10 @@ log = logging.getLogger(__name__)
 MACHINE_ID = Path("/etc/machine-id")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 KEY_FILE = "table.key"
-PART_OF = {  # whose fault a code is, by the names of `diag`
+HAND = "scanner.hand"
+PART_OF = {  # whose fault a code is, by the names of `diag`, or by the key of what is fitted
     "I40": "scanner",
+    "hand_scanner": HAND,
     "I41": "shoe",
     "lamps": "lamps",
     "buzzer": "buzzer",
@@ -139,7 +141,10 @@ class Devices:
 
 @dataclass(slots=True)
 class Table:
-    """The parts of one table, in the order in which they come to life. `loop` is made by `recover`."""
+    """The parts of one table, in the order in which they come to life. `loop` is made by `recover`.
+
+    `fitted`: which of the sensors and of the second scanner there are, by their keys in the configuration.
+    """
 
     speaker: feed.Feed
     public_key: str
@@ -150,6 +155,7 @@ class Table:
     panels: list[Panel] = field(default_factory=list)
     publishers: list[Publisher] = field(default_factory=list)
     parts: dict[str, Part] = field(default_factory=dict)
+    fitted: frozenset[str] = frozenset()
     loop: heart.Loop | None = None
     rebooted: bool = False  # the machine was started anew since the journal's last record
 
@@ -183,8 +189,7 @@ class Table:
         self.rebooted = boot != self.loop.state.boot
         begun.append(submit(Restarted(now(), boot, __version__, self.rules.hash)))
         begun += [submit(FaultGone(now(), c.code, c.part)) for c in self._orphans()]
-        if "buttons" not in self.parts:
-            begun.append(submit(KeyTurned(now(), turned=False)))
+        begun += [submit(event) for event in self._unfitted(now())]
         rules = self.rules
         changes = changed(self.loop.state, rules)
         begun.append(submit(Configured(now(), rules.hash, changes, rules.procedure, rules.profile)))
@@ -193,7 +198,21 @@ class Table:
     def _orphans(self) -> list[Condition]:
         """The faults of devices that were taken out of the configuration: nothing else could end them."""
         assert self.loop is not None
-        return [c for c in self.loop.state.conditions if PART_OF.get(c.code, "") not in ("", *self.parts)]
+        there = ("", HAND, *self.parts) if HAND in self.fitted else ("", *self.parts)
+        return [c for c in self.loop.state.conditions if PART_OF.get(c.code, "") not in there]
+
+    def _unfitted(self, at: int) -> Iterator[Event]:
+        """What a key or a sensor said last that is not there any more: a mouth that it saw empty would stay so (I23).
+
+        In shoe work a lid that closes loads the shoe, and nobody has closed one.
+        """
+        assert self.loop is not None
+        if "buttons" not in self.parts:
+            yield KeyTurned(at, turned=False)
+        if f"shoe.{Line.PRESENT}" not in self.fitted:
+            yield MouthChanged(at, present=True)
+        if f"shoe.{Line.LID}" not in self.fitted and self.loop.state.phase is not Phase.PREPARING:
+            yield LidChanged(at, is_open=False)
 
 
 def check_signer(first: bytes | None, public_key: str) -> None:
@@ -243,6 +262,7 @@ def build(path: Path, ground: Ground | None = None) -> tuple[Table, ControlServe
     made = devices(cfg, ground, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
     table.sources, table.panels = [table.clock, *made.sources], made.panels
     table.parts |= made.parts
+    table.fitted = _fitted(cfg)
     table.publishers = _publishers(cfg, table)
     return table, control_of(table, cfg)
 
@@ -333,6 +353,13 @@ def _wire_shoe(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     sensors = made.ground.sensors(fitted)
     made.sources.append(sensors)
     made.parts["shoe"] = Part("gpio", sensors.diag)
+
+
+def _fitted(cfg: Config) -> frozenset[str]:
+    """The keys of the sensors that are there, the head having all, and of the scanner for the hand."""
+    lines = [line for line in Line if cfg.shoe.driver == "head" or getattr(cfg.shoe, line.value) is not None]
+    sensors = [] if cfg.shoe.driver == "none" else [f"shoe.{line}" for line in lines]
+    return frozenset([*sensors, *([HAND] if cfg.scanner.hand else [])])
 
 
 def _wire_pins(cfg: Config, made: Devices, only: frozenset[str]) -> None:

@@ -20,7 +20,15 @@ from controller.adapters.publisher_mqtt import PublisherMqtt
 from controller.adapters.publisher_serial import PublisherSerial
 from controller.config.models import Display
 from controller.control.parts import INNER, PARTS
-from controller.core.events import EndShoeAsked, FaultSeen, Restarted
+from controller.core.events import (
+    ConfirmPressed,
+    EndShoeAsked,
+    FaultSeen,
+    LidChanged,
+    LoadAsked,
+    MouthChanged,
+    Restarted,
+)
 from controller.core.state import State
 from controller.core.view import view
 from controller.panel import Words
@@ -43,6 +51,7 @@ SPI = {
 SHOE = {"shoe": {"driver": "gpio", "exit_inner": 17, "exit_outer": 27, "cut": 22, "lid": 23, "present": 18}}
 KEYBOARD = {"scanner": {"driver": "hid", "port": "/dev/input/by-id/usb-scanner-event-kbd"}}
 
+HEAD = {"shoe": {"driver": "head", "port": "/dev/serial/by-id/head"}}
 HAND = {"driver": "hid", "port": "/dev/input/by-id/usb-hand-event-kbd"}
 TWO_SCANNERS = {"scanner": {"driver": "serial", "port": "/dev/ttyS9", "rescan": "hand", "hand": HAND}}
 
@@ -75,7 +84,7 @@ def _names(parts: list[Any]) -> list[str]:
         (KEYBOARD, ["SystemClock", "ScannerHid"], [], "scanner"),
         (SHOE, ["SystemClock", "EdgesGpio"], [], "shoe"),
         (TWO_SCANNERS, ["SystemClock", "ScannerSerial", "ScannerHid"], [], "scanner"),
-        ({"shoe": {"driver": "head", "port": "/dev/serial/by-id/head"}}, ["SystemClock", "HeadSerial"], [], "shoe"),
+        (HEAD, ["SystemClock", "HeadSerial"], [], "shoe"),
     ],
 )
 def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], panels: list[str], parts: str) -> None:
@@ -256,7 +265,14 @@ def test_the_journal_tells_whether_the_table_was_closed(
 
 
 @pytest.mark.parametrize(
-    ("sections", "left"), [({}, {"disk"}), (PINS, {"disk", "lamps", "buzzer", "button"}), (SHOE, {"disk", "I41"})]
+    ("sections", "left"),
+    [
+        ({}, {"disk"}),
+        (PINS, {"disk", "lamps", "buzzer", "button"}),
+        (SHOE, {"disk", "I41"}),
+        (KEYBOARD, {"disk", "I40"}),
+        (TWO_SCANNERS, {"disk", "I40", "hand_scanner"}),
+    ],
 )
 def test_the_fault_of_a_device_that_was_taken_out_ends_at_the_next_start(
     tmp_path: Path, sections: dict[str, Any], left: set[str]
@@ -276,7 +292,47 @@ def test_the_fault_of_a_device_that_was_taken_out_ends_at_the_next_start(
         return {condition.code for condition in loop.state.conditions}
 
     assert asyncio.run(main()) == left
-    assert set(wiring.PART_OF.values()) == set(PARTS)
+    assert set(wiring.PART_OF.values()) == {*PARTS, wiring.HAND}
+
+
+FITTED = {"shoe": {"driver": "gpio", "exit_inner": 17, "exit_outer": 27}}
+
+
+@pytest.mark.parametrize(
+    ("sections", "loaded", "left"),
+    [
+        ({}, True, (True, False)),
+        (FITTED, True, (True, False)),
+        (SHOE, True, (False, True)),
+        (HEAD, True, (False, True)),
+        (FITTED, False, (True, True)),
+    ],
+)
+def test_what_a_sensor_said_that_was_taken_out_holds_no_table(
+    tmp_path: Path, sections: dict[str, Any], loaded: bool, left: tuple[bool, bool]
+) -> None:
+    """An empty mouth would be I23 in every round, an open lid I39 to the shoe's end. And no shoe is loaded by that."""
+    table = _build(tmp_path, sections)
+
+    async def main() -> State:
+        loop = table.recover()
+        beating = asyncio.create_task(loop.run())
+        await asyncio.gather(*table.begin())
+        while loop.state.step != "load":
+            await loop.submit(ConfirmPressed(table.clock.now(), by=("dealer", "pit")))
+        if loaded:
+            await loop.submit(LoadAsked(table.clock.now()))
+        await loop.submit(LidChanged(table.clock.now(), is_open=True))
+        await loop.submit(MouthChanged(table.clock.now(), present=False))
+        await asyncio.gather(*table.begin())
+        beating.cancel()
+        await asyncio.wait([beating])
+        table.journal.close()
+        return loop.state
+
+    state = asyncio.run(main())
+    assert (state.present, state.lid_open) == left
+    assert (state.shoe is not None) == loaded
 
 
 @pytest.mark.parametrize(("boot", "lost"), [(None, True), ("", False), ("another", True)])

@@ -28,6 +28,7 @@ from controller.sensing import CODE, told
 log = logging.getLogger(__name__)
 
 CHIP = "chip"  # the part at fault when the lines cannot be read at all
+HEAD = "head"  # what only a sensor head can have at fault: of a table that had one before
 EVENTS_MAX = 128  # edges that wait in the kernel, which drops the oldest (its own choice is 16 a line): G6
 LOOK_NS = 1_000_000_000  # Linux 6.1 wakes nobody whose chip goes: the levels are read so often, edges or none
 READS_MAX = 8  # of so many edges in one turn of the loop: a line that chatters without end holds nothing else up
@@ -91,7 +92,11 @@ class EdgesGpio:
         self._retry_s = retry_s
         self._now = now
         self._fault: str | None = None  # the text of the chip's fault that stands; None: not known yet
-        self._inherited: set[str] = {*Line, EDGES}  # parts whose fault a run before this one may have left standing
+        self._inherited: set[str] = {
+            *Line,
+            EDGES,
+            HEAD,
+        }  # parts whose fault a run before this one may have left standing
         self._troubles: dict[str, str] = {}  # those of the sensors' faults that stand, by part
         self._seen: Counter[Line] = Counter()  # edges
         self._look_at = 0

@@ -263,12 +263,12 @@ def test_every_fault_has_its_words() -> None:
 # --- what a run before this one left ----------------------------------------------------------------------------
 
 
-PARTS = ("chip", "edges", "exit_inner", "exit_outer", "cut", "present")
+PARTS = ("chip", "edges", "exit_inner", "exit_outer", "cut", "present", "head")
 
 
 @pytest.mark.parametrize("lines", [LINES, BEAMS], ids=["all", "beams"])
 def test_every_fault_of_an_earlier_run_ends_with_sensors_that_are_well(lines: dict[Line, int]) -> None:
-    """Also that of a sensor which is not fitted any more."""
+    """Also that of a sensor which is not fitted any more, and of a sensor head that the pins took the place of."""
 
     async def scenario(rig: Rig) -> None:
         assert rig.table.standing == set()
