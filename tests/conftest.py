@@ -54,6 +54,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.workeroutput["held"] = dict(published.held)
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, which may be switched off
 def pytest_testnodedown(node: object) -> None:
     published.held.update(getattr(node, "workeroutput", {}).get("held", {}))
 
