@@ -420,9 +420,14 @@ class _Session(_Caller):
     def _on_server_status(self, message: mqtt.MQTTMessage) -> None:
         """`online` or `offline`, bare or as the member `status` of an object, as the table's own status is."""
         online = _is_online(bytes(message.payload))
-        if online is not self._server_up:  # one that says so every second says nothing new
-            self._server_up = online
-            self._tell_link()
+        if online is self._server_up:  # one that says so every second says nothing new
+            return
+        if online and self._server_up is False and self._owner.receipt == "server":
+            self._rewinds = (
+                self._sent > self._cursor() or self._rewinds
+            )  # it may have missed what it has no receipt for
+        self._server_up = online
+        self._tell_link()
 
     def _tell_link(self) -> None:
         if not self.up or self._server_up is None:

@@ -9,7 +9,7 @@ import pytest
 from controller.adapters.publisher_mqtt import COMMANDS_MAX
 from controller.core.events import LinkChanged
 from controller.ports import Answer
-from tests.adapters.test_publisher_mqtt import TABLE, Table, proxied, run
+from tests.adapters.test_publisher_mqtt import TABLE, Table, ack, proxied, published, run
 from tests.broker import Broker, Got, Subscriber, until
 from tests.fault_proxy import FaultProxy, Kind
 
@@ -296,6 +296,25 @@ def test_a_server_that_leaves_and_returns_takes_the_link_along(tmp_path: Path) -
         assert [link.up for link in table.heard.of(LinkChanged)] == [True, False, True]
 
     check(tmp_path, story, server_status=STATUS)
+
+
+def test_a_server_that_returns_gets_at_once_what_it_has_given_no_receipt_for(tmp_path: Path) -> None:
+    """Its session may be gone: else it would hear nothing for half a minute, and the table have no link so long."""
+
+    async def story(table: Table, server: Subscriber, proxy: FaultProxy) -> None:
+        server.publish(STATUS, b"online", retain=True)
+        await table.up()
+        table.outbox.add(5)
+        await published(proxy, "feed", 5)
+        server.publish(f"{TABLE}/ack", ack(table.outbox, 2))
+        await until(lambda: table.cursor == 2, "the receipt")
+        server.publish(STATUS, b"offline", retain=True)
+        await table.down()
+        server.publish(STATUS, b"online", retain=True)
+        await published(proxy, "feed", 8)
+        assert [packet.payload for packet in proxy.sent("feed")[5:]] == [m.data for m in table.outbox.messages[2:]]
+
+    check(tmp_path, story, server_status=STATUS, receipt="server")
 
 
 def test_a_broker_alone_is_no_link(tmp_path: Path) -> None:
