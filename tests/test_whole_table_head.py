@@ -241,6 +241,35 @@ def test_a_head_that_restarts_holds_the_round_only_where_a_card_can_be_missed(me
         assert [in_file_words(data) for data in rounds] == [expected(SHOES[4].hands[0])]
 
 
+def test_a_card_that_people_counted_while_the_head_was_unplugged_is_no_second_one(memory_path: Path) -> None:
+    """They may not wait for the head; it tells of the card all the same when it is back (I08, I41)."""
+    rng = random.Random(3)
+
+    async def main(table: WholeTable) -> None:
+        assert isinstance(table, HeadTable)
+        await load(table)
+        await deal(table, FIRST, rng)
+        table.unplug()
+        await waited(table, lambda: table.standing("I41", "head") is not None, "the head is missed")
+        await table.draw("card", rng)
+        await table.rest(GLANCE_MS)
+        await table.scan(REST[0][1])
+        await waited(table, lambda: table.standing("I08") is not None, "people are asked")
+        assert (await table.resolve("I08", "one_card")).refused is None
+        await table.scan(REST[0][1])
+        await waited(table, lambda: not loaded(table).unread, "the card is read")
+        before = table.session.counts["card"]
+        table.plug()
+        await waited(table, lambda: table.session.counts["card"] > before, "the head tells of it")
+        await table.rest(LOST_MS)
+        assert loaded(table).out == len(FIRST) + 1
+        await deal(table, REST[1:], rng, len(FIRST) + 1)
+
+    at_head(memory_path, main)
+    rounds = told(memory_path, "round.completed")
+    assert [in_file_words(data) for data in rounds] == [expected(SHOES[4].hands[0])]
+
+
 def test_a_card_that_leaves_while_the_head_is_unplugged_is_told_when_it_is_back(memory_path: Path) -> None:
     rng = random.Random(3)
 

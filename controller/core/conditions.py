@@ -261,7 +261,7 @@ def unclear(state: State) -> bool:
 
 
 # Parts of I41: without the one no card is seen to leave; beside the others one may leave unseen, or be told of later.
-BLIND, DIM = ("chip",), ("exit_inner", "exit_outer", "head")
+BLIND, DIM, LATE = ("chip",), ("exit_inner", "exit_outer", "head"), ("head",)
 
 
 def sees(state: State) -> bool:
@@ -272,6 +272,11 @@ def sees(state: State) -> bool:
 def dim(state: State) -> bool:
     """Whether a card may have left without being seen by the shoe's sensors (I41)."""
     return _at_fault(state, DIM)
+
+
+def tells_later(state: State) -> bool:
+    """Whether what saw a card leave may be gone, and tell of it when it is back (I41)."""
+    return _at_fault(state, LATE)
 
 
 def _at_fault(state: State, parts: tuple[str, ...]) -> bool:

@@ -423,12 +423,16 @@ class IrregularityRaised(Fact):
 
 @record
 class IrregularityResolved(Fact):
-    """`raised` is the seqno of the message that raised it."""
+    """`raised` is the seqno of the message that raised it.
+
+    `counted_at`: people said how many cards had left by then, of which the head, which is gone, may tell later; else 0.
+    """
 
     code: str
     raised: int
     choice: str
     by: tuple[str, ...]
+    counted_at: int = 0
 
 
 @record

@@ -59,6 +59,7 @@ class Shoe(NamedTuple):
     rounds: int = 0  # the number of the round begun last
     counted: int = 0  # completed rounds (C6)
     misreads: int = 0
+    counted_at: int = 0  # what the sensor head tells of a time before, people have counted
 
     @property
     def out(self) -> int:
@@ -309,6 +310,7 @@ def _in_this_boot(state: State, at: int) -> State:
         if drawn := shoe.cut_drawn:
             drawn = f.CutCardDrawn(drawn.where, drawn.via, drawn.n_before, drawn.last_round, at)
             shoe = shoe._replace(cut_drawn=drawn)
+        shoe = shoe._replace(counted_at=0)
     return state._replace(round=round_, shoe=shoe)
 
 
@@ -586,6 +588,8 @@ def _irregularity_resolved(state: State, fact: f.IrregularityResolved) -> State:
         shoe = shoe._replace(back=0)  # people saw to it that every card is out
     if fact.code == "I22" and fact.choice == "yes" and shoe is not None:
         shoe = shoe._replace(cut_drawn=None)  # people have seen it
+    if fact.counted_at and shoe is not None:
+        shoe = shoe._replace(counted_at=fact.counted_at)
     return state._replace(conditions=kept, shoe=shoe)
 
 

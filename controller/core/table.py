@@ -138,6 +138,8 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
 
 
 def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
+    if event.card is None and upkeep.is_counted(state, event.at):  # one that was read has its face from nowhere else
+        return ()
     out = upkeep.moved(state, event)
     if type(out[0]) is f.CardCameAgain:
         return out

@@ -240,9 +240,16 @@ def lid_in_shoe_work(state: State, event: events.LidChanged) -> tuple[Fact, ...]
     return (*moved, *load(state, events.LoadAsked(event.at))) if loads else moved
 
 
+def is_counted(state: State, at: int) -> bool:
+    """Whether people have counted what left at `at`, while the head was gone, and so it is told a second time (I41)."""
+    return at < shoe_of(state).counted_at
+
+
 def two_cards(state: State, event: events.TwoCardsMoved) -> tuple[Fact, ...]:
     """Both get their numbers. Where their order says whose they are it is the pit boss's (I08); early ones are I07."""
     shoe = shoe_of(state)
+    if is_counted(state, event.at):
+        return ()
     again = min(shoe.back, 2)
     out = tuple(f.CardOut(shoe.out + 1 + i, event.at) for i in range(2 - again))
     facts = (*(f.CardCameAgain(),) * again, *out)
