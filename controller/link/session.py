@@ -6,7 +6,7 @@ the journal's key, boot and sequence, makes that once for ever.
 """
 
 import struct
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
@@ -59,8 +59,9 @@ NOT_SEEN = 0xFFFF  # EVENT.covered_ms, EVENT.lag_100us
 HALF = 1 << 31  # of a clock that goes round at 2^32
 CLOCK_PERCENT = 1  # a resonator is 0.5 % exact
 ASKS_MAX = 3
-RESTARTS_MAX = 3  # without a name in between
+RESTARTS_MAX = 5  # within RESTLESS_NS: more than whoever tries its plug makes
 STRANGE_AFTER = 5  # good frames in a row that are no message of the protocol: not noise, but another program
+RESTLESS_NS = 30_000 * MS
 SILENCE_NS, HELLO_NS, ANSWER_NS = (ms * MS for ms in (messages.SILENCE_MS, messages.HELLO_MS, messages.ANSWER_MS))
 
 Question = AskThresholds | SetThresholds | AskLevels | SelfTest
@@ -97,7 +98,7 @@ class Trouble(StrEnum):
 
     SILENT = "silent"  # nothing that a head says comes from the port
     DEAF = "deaf"  # it speaks, and does not hear
-    RESTARTS = "restarts"  # it begins anew before it has said that it has its name, again and again
+    RESTARTS = "restarts"  # it begins anew again and again
     VERSION = "version"  # it speaks another protocol
     STRANGE = "strange"  # it sends what the protocol does not know, or contradicts itself
 
@@ -173,7 +174,7 @@ class Session:
         self._clock = 0  # of the last event, so that none comes before another
         self._heard = 0  # when a good message came, or the port was opened
         self._asked_hello = 0
-        self._restarts = 0  # of the head, since it was `up`
+        self._restarts = deque[int](maxlen=RESTARTS_MAX)  # when the head restarted
         self._unheard: int | None = None  # since when the head goes on as if the table had said nothing
         self._first = 0  # the event that the last heartbeat called the first to wait
         self._missed: int | None = None  # since when the event that is to come waits at the head, and does not come
@@ -308,9 +309,11 @@ class Session:
         """Who speaks: the boot that we know, one that somebody else named, or one that has no name yet."""
         if self._restarted(hello):
             self.counts["restart"] += 1
-            self._restarts += 1
+            self._restarts.append(at)
             if self._may_have_missed(hello, began):
                 self._tell_lost(at)
+            if self._is_restless(at):
+                self._fail(at, Trouble.RESTARTS)
             self._boot = self._offer = self._last = None
         elif self._last is None and hello.boot == 0 and 0 < hello.lost < LOST_NOT_KNOWN:
             self._tell_lost(at)  # while no table was there
@@ -330,7 +333,7 @@ class Session:
             self._durable.clear()
             self._shown.clear()
             self._faulty.clear()
-        if self._missed is None or at < self._missed + SILENCE_NS:
+        if not (self._is_restless(at) or (self._missed is not None and at >= self._missed + SILENCE_NS)):
             self._rise(at)
         self._catch_up(hello.next, at)
 
@@ -485,11 +488,14 @@ class Session:
         """The head goes on as if nothing had been said to it, as it may for a moment."""
         self._unheard = self._unheard or at
         if at >= self._unheard + SILENCE_NS:
-            self._fail(at, Trouble.DEAF if self._restarts < RESTARTS_MAX else Trouble.RESTARTS)
+            self._fail(at, Trouble.RESTARTS if self._is_restless(at) else Trouble.DEAF)
+
+    def _is_restless(self, at: int) -> bool:
+        return len(self._restarts) == RESTARTS_MAX and at - self._restarts[0] < RESTLESS_NS
 
     def _rise(self, at: int) -> None:
         if not self.up:
-            self.up, self.trouble, self._unheard, self._restarts = True, None, None, 0
+            self.up, self.trouble, self._unheard = True, None, None
             self._told.append(Up(at))
 
     def _fail(self, at: int, trouble: Trouble) -> None:

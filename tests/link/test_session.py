@@ -374,17 +374,55 @@ TALKS = {
         0 < AskHello
       100 > Hello boots=1
       100 < Name boots=1 boot=7
-      900 > Hello boots=2 cause=BROWNOUT lost=0 last_ms=700
-      900 < Name boots=2 boot=8
-      900 = Ambiguous-lost
-     1600 > Hello boots=3 cause=BROWNOUT lost=0 last_ms=600
-     1600 < Name boots=3 boot=9
-     1600 = Ambiguous-lost
-     1700 > Hello boots=4 cause=BROWNOUT lost=0 last_ms=20
-     1700 < Name boots=4 boot=10
-     1700 = Ambiguous-lost, down restarts
-     1710 > Hello boots=4 boot=10 cause=BROWNOUT lost=0 uptime_ms=10
-     1710 = up
+      500 > Hello boots=2 cause=BROWNOUT lost=0
+      500 < Name boots=2 boot=8
+      500 = Ambiguous-lost
+      800 > Hello boots=3 cause=BROWNOUT lost=0
+      800 < Name boots=3 boot=9
+      800 = Ambiguous-lost
+     1100 > Hello boots=4 cause=BROWNOUT lost=0
+     1100 < Name boots=4 boot=10
+     1100 = Ambiguous-lost
+     1400 > Hello boots=5 cause=BROWNOUT lost=0
+     1400 < Name boots=5 boot=11
+     1400 = Ambiguous-lost
+     1600 > Hello boots=6 cause=BROWNOUT lost=0
+     1600 < Name boots=6 boot=12
+     1600 = Ambiguous-lost, down restarts
+     1700 > Hello boots=6 cause=BROWNOUT lost=0 uptime_ms=100
+     1700 < Name boots=6 boot=12
+    """,
+    "nor is one that has its name each time: people would be asked for ever, and nobody told why": NAMED
+    + """
+     1000 > Hello boots=4 cause=BROWNOUT lost=0
+     1000 < Name boots=4 boot=8
+     1000 = Ambiguous-lost
+     1010 > Hello boots=4 boot=8 lost=0 uptime_ms=10
+     1010 = up
+     8000 > Hello boots=5 cause=BROWNOUT lost=0
+     8000 < Name boots=5 boot=9
+     8000 = Ambiguous-lost
+     8010 > Hello boots=5 boot=9 lost=0 uptime_ms=10
+     8010 = up
+     9000 > Hello boots=6 cause=BROWNOUT lost=0
+     9000 < Name boots=6 boot=10
+     9000 = Ambiguous-lost
+     9010 > Hello boots=6 boot=10 lost=0 uptime_ms=10
+     9010 = up
+    20000 > Hello boots=7 cause=BROWNOUT lost=0
+    20000 < Name boots=7 boot=11
+    20000 = Ambiguous-lost
+    20010 > Hello boots=7 boot=11 lost=0 uptime_ms=10
+    20010 = up
+    30900 > Hello boots=8 cause=BROWNOUT lost=0
+    30900 < Name boots=8 boot=12
+    30900 = Ambiguous-lost, down restarts
+    30910 > Hello boots=8 boot=12 lost=0 uptime_ms=10
+    30911 > Event seq=1
+    30911 = CardOut 1
+    30999 > Hello boots=8 boot=12 lost=0 uptime_ms=99
+    31000 > Hello boots=8 boot=12 lost=0 uptime_ms=100
+    31000 = up
     """,
     "a head that does not hear its acknowledgements": NAMED
     + """
