@@ -491,6 +491,7 @@ def test_a_medium_that_fails_stops_the_table_and_costs_nothing(tmp_path: Path, d
         table.call("shoe.load")
         table.scan(*BURN, ROUND[0])
         wait_for(lambda: table.status()["slots"], "a card")
+        wait_for(lambda: not table.status()["backlog"]["file"], "the feed's file, which is on that disk, too")
         disk.fails()
         table.scan(*ROUND[1:3])
         wait_for(lambda: "NO SAQUE CARTAS" in panel(table), "ALTO: DISCO")
