@@ -93,9 +93,11 @@ class Report:
             self._submit(LinkChanged(time.monotonic_ns(), up=False, reason=reason))
 
     def receipt(self, seqno: int) -> None:
-        if self._silent and self._connected:
-            self._tell_up()
-        self._silent = ""
+        held_up = self._refused is not None and seqno < self._refused  # what is behind that one does not arrive
+        if self._silent and not held_up:
+            self._silent = ""
+            if self._connected:
+                self._tell_up()
         if self._primary:
             self._submit(Receipt(time.monotonic_ns(), seqno))
         self.backlog()

@@ -135,7 +135,9 @@ def test_a_casino_that_gives_no_receipt_is_a_link_that_is_down_until_it_gives_on
     assert links("up stalled cable receipt") == ["up", "silent", "cable"], "a receipt is no connection"
     assert links("up stalled cable receipt up") == ["up", "silent", "cable", "up"]
     assert links("up stalled drained cable up") == ["up", "silent", "up", "cable", "up"]
-    assert links("up refused refused receipt") == ["up", "refused", "up"], "the feed waits, and so does the betting"
+    assert links("up refused refused drained") == ["up", "refused", "up"], "the feed waits, and so does the betting"
+    assert links("up refused receipt") == ["up", "refused"], "it is for what was before the refused one"
+    assert links("up refused receipt receipt") == ["up", "refused", "up"]
     assert links("up drained stalled refused") == ["up"], "nothing is waited for: nothing would end it"
     assert links("cable stalled up receipt") == ["cable", "silent", "up"]
     assert links("up stalled receipt", primary=False) == []
