@@ -47,6 +47,7 @@ def _closing(what: Profile, kind: str) -> Profile:
 
 OPTIONS: dict[str, Callable[[Procedure, Profile], tuple[Procedure, Profile]]] = {
     "sensors": lambda how, what: (replace(how, sensors=True), what),
+    "window:9": lambda how, what: (replace(how, read_window_ms=9_000), what),
     "rescan:hand": lambda how, what: (replace(how, rescan=Rescan.HAND), what),
     "rescan:none": lambda how, what: (replace(how, rescan=Rescan.NONE), what),
     "receipts": lambda how, what: (replace(how, receipts=True), what),

@@ -274,6 +274,8 @@ I01, rescan:none: load start tick 2H 2S 3D noread
 I01, burn rescan:none: load noread
     NO LEÍDA / LA QUEMADA / LLAME AL JEFE
     strip: JEFE LLAMADO
+I02, sensors window:9: load start tick move 8H move KD move KS move move 2C
+    ESPERE / FALTA LEER UNA / no saque cartas
 I02, sensors rescan:hand: load start tick move 2H move move move
     NO SAQUE MÁS / PASE BANCA 1ª / lector de mano
 I02, sensors rescan:none: load start tick move 2H move move move

@@ -7,7 +7,7 @@ from .conditions import Refused
 from .facts import Fact, HandResult, Phase, Timer
 from .profile import Confirms, Opens, Rescan, Stage
 from .shoe import after_round, is_ninth, pending_unread, shoe_of
-from .state import Round, Shoe, State
+from .state import Round, Shoe, State, evolve
 
 CONFIRM_DEAF_NS = 700_000_000  # a CONFIRM this soon after the last card was not meant for the result (DESIGN 6)
 
@@ -49,12 +49,19 @@ def deal(state: State, event: events.CardKnown, round_: Round, ms_after_close: i
     if ninth or number > shoe.profile.cards:
         detail = {"n": str(event.n), "slot": slot.value, "card": str(event.card), "why": "copies" if ninth else "cards"}
         return (dealt, *conditions.raised(state, "I05", detail))
+    if following is None and shoe.unread and is_unsure(evolve(state, dealt)):
+        return (dealt,)  # whose scan that was must be known first
     if following is None:
         complete = round_._replace(slots=(*round_.slots, slot), cards=cards)
         return (dealt, *result(state, event.at, complete))
     if number == shoe.profile.cards:
         return (dealt, *conditions.raised(state, "I23"))
     return (dealt,)
+
+
+def is_unsure(state: State) -> bool:
+    """Whether one scan is missing for the cards that are out, which may be the last one's: no result stands on that."""
+    return state.shoe is not None and state.shoe.unsure is not None
 
 
 def open_later(state: State, at: int) -> tuple[Fact, ...]:
@@ -253,6 +260,8 @@ def unseen_in_turn(state: State, event: events.CardUnseen) -> tuple[Fact, ...]:
     round_ = round_of(state)
     if state.phase is Phase.CLOSING and event.out_at < _closed_at(round_):
         return _before_time(state, event.n, seen=False)
+    if round_.next is None and is_unsure(state):
+        return ()
     if round_.next is None or (shoe_of(state).aside is not None and not round_.numbers):
         return extra_unseen(state, event)  # nothing is to be drawn: the card set aside is the first
     unread = pending_unread(state)

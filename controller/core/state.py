@@ -45,6 +45,7 @@ class Shoe(NamedTuple):
     faces: str = ""
     fates: str = ""
     unread: tuple[int, ...] = ()  # moved, no scan yet, oldest first
+    unsure: int | None = None  # the first card of a row each of which was read while the next one waited for its scan
     waiting: tuple[Waiting, ...] = ()  # pending, oldest first: what will be placed next
     aside: int | None = None  # I09 next: the card that will be the next round's first
     burn_of: int | None = None
@@ -388,6 +389,8 @@ def _card_read(state: State, fact: f.CardRead) -> State:
         waiting=tuple([w._replace(read=fact.read) if w.n == fact.n else w for w in shoe.waiting]),
         aside=None if shoe.aside == fact.n else shoe.aside,
     )
+    if shoe.unsure is not None:
+        shoe = shoe._replace(unsure=_unsure(shoe, shoe.unsure))
     return state._replace(shoe=shoe, deadlines=_without(state, Timer.READ))
 
 
@@ -489,8 +492,17 @@ def _card_dealt(state: State, fact: f.CardDealt) -> State:
         manual=round_.manual or fact.read == "manual",
     )
     shoe = _fate(shoe, n, Fate.DUMMY if round_.dummy else Fate.SLOT, fact.card)
+    if shoe.unread or shoe.unsure is not None:
+        shown = fact.read == "manual" or any(c.code == "I02" for c in state.conditions)  # each one was asked for
+        shoe = shoe._replace(unsure=None if shown else _unsure(shoe, n))
     deadlines = _without(state, Timer.GRACE, Timer.READ) if state.deadlines else ()
     return state._replace(phase=Phase.DEALING, round=round_, shoe=shoe, deadlines=deadlines)
+
+
+def _unsure(shoe: Shoe, n: int) -> int | None:
+    if any(m > n and shoe.fates[m - 1] == Fate.PENDING for m in shoe.unread):
+        return shoe.unsure or n
+    return None
 
 
 def _card_corrected(state: State, fact: f.CardCorrected) -> State:
@@ -501,6 +513,7 @@ def _card_corrected(state: State, fact: f.CardCorrected) -> State:
         fates=_put(shoe.fates, fact.n, Fate.PENDING),
         faces=_put(shoe.faces, fact.n, UNKNOWN),
         unread=(fact.n, *shoe.unread),
+        unsure=None,
         waiting=(Waiting(fact.n, 0), *shoe.waiting),
     )
     round_ = round_._replace(
@@ -540,7 +553,7 @@ def _round_dealt(state: State, fact: f.RoundDealt) -> State:
 
 
 def _round_completed(state: State, fact: f.RoundCompleted) -> State:
-    shoe = _shoe(state)
+    shoe = _shoe(state)._replace(unsure=None)
     if not fact.dummy:
         shoe = shoe._replace(counted=shoe.counted + 1)
     deadlines = _without(state, *_ROUND_TIMERS) if state.deadlines else ()
@@ -554,7 +567,7 @@ def _round_completed(state: State, fact: f.RoundCompleted) -> State:
 
 
 def _round_voided(state: State, fact: f.RoundVoided) -> State:
-    shoe = _shoe(state)
+    shoe = _shoe(state)._replace(unsure=None)
     for n in fact.numbers:
         shoe = _fate(shoe, n, Fate.VOID)
     return _round_gone(state, fact, fact.then)._replace(shoe=shoe, day=state.day._replace(voids=state.day.voids + 1))

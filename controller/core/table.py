@@ -121,7 +121,8 @@ def _follows(state: State, event: Event) -> tuple[Fact, ...]:
         return facts
     round_ = state.round
     if state.phase is Phase.DEALING and round_ and not conditions.cards_held(state):
-        facts = dealing.open_later(state, event.at) if round_.next else dealing.result(state, event.at, round_)
+        complete = round_.next is None and not dealing.is_unsure(state)
+        facts = dealing.result(state, event.at, round_) if complete else dealing.open_later(state, event.at)
         if facts:
             return facts
     opens = state.procedure.open_betting is Opens.AUTO and state.phase is Phase.READY
@@ -317,6 +318,7 @@ _ELAPSES = _each(
     (f.TimerSet, f.TimerSpent, *_RAISES),
     betting=(f.BettingClosed,),
     closing=(f.DrawCalled, f.RoundCancelled),
+    dealing=(f.CardCorrected,),
     result=(f.RoundCompleted,),
 )
 

@@ -7,7 +7,7 @@ from . import facts as f
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
 from .shoe import after_round, has_begun, is_cut_doubtful, load, pending_unread, shoe_of
-from .state import Condition, Fate, Shoe, State, Waiting
+from .state import Condition, Fate, Shoe, State, Waiting, evolve
 
 MILLISECOND = 1_000_000
 NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEALING})
@@ -133,15 +133,33 @@ def _which(state: State, pending: list[int]) -> dict[str, str]:
 
 
 def not_read(state: State) -> tuple[Fact, ...]:
-    """The window of the oldest movement without a scan is over (I01); with others behind it, I02."""
-    pending = pending_unread(state) if state.shoe else []
+    """The window of the oldest movement without a scan is over (I01); with others behind it, I02.
+
+    Cards each of which was read while the next one was out are unknown with it: one scan was too few for all of them,
+    and nobody knows whose. Taken in order, every face would be one place too early.
+    """
     spent = f.TimerSpent(Timer.READ)
-    if not pending or not _awaits_card(state):
+    if not state.shoe or not pending_unread(state) or not (_awaits_card(state) or dealing.is_unsure(state)):
         return (spent,)
+    unsure = _unsure(state)
+    for fact in unsure:
+        state = evolve(state, fact)
+    pending = pending_unread(state)
     code = "I01" if len(pending) == 1 else "I02"
     if conditions.find(state, code):
         return (spent,)
-    return conditions.misread(state, code, _which(state, pending))
+    return (*unsure, *conditions.misread(state, code, _which(state, pending)))
+
+
+def _unsure(state: State) -> tuple[Fact, ...]:
+    """The cards of the round that are to be read again with the one that was not read, the last one first."""
+    round_, first = state.round, shoe_of(state).unsure
+    if state.phase is not Phase.DEALING or round_ is None or first is None:
+        return ()
+    dealt = reversed([*zip(round_.numbers, round_.cards, round_.slots, strict=True)])
+    return tuple(
+        f.CardCorrected(round_.number, n, card, None, (slot,), (), "unsure") for n, card, slot in dealt if n >= first
+    )
 
 
 def arm(state: State, at: int) -> tuple[Fact, ...]:
@@ -163,7 +181,8 @@ def arm(state: State, at: int) -> tuple[Fact, ...]:
 
 def _needs_window(state: State) -> bool:
     misread = conditions.find(state, "I01") or conditions.find(state, "I02")
-    return state.procedure.sensors and not misread and _awaits_card(state) and bool(pending_unread(state))
+    awaits = _awaits_card(state) or (state.phase is Phase.DEALING and dealing.is_unsure(state))
+    return state.procedure.sensors and not misread and awaits and bool(pending_unread(state))
 
 
 def _is_empty(state: State) -> bool:

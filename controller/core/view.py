@@ -212,8 +212,10 @@ def _closing(state: State) -> Prompt:
 
 
 def _dealing(state: State) -> Prompt:
-    round_ = state.round
-    return _result(state) if round_ is None or round_.next is None else _draw(state, round_.next)
+    round_, unsure = state.round, _shoe(state).unsure
+    if round_ is not None and round_.next is not None:
+        return _draw(state, round_.next)
+    return _result(state) if unsure is None else _prompt("unsure", 2)
 
 
 def _draw(state: State, slot: Slot) -> Prompt:

@@ -286,7 +286,8 @@ def headlines() -> Iterator[str]:
 
 
 # What only time, the link or a technician ends. The rest of the catalogue a dealer acts on, or the pit boss does.
-WAITS = {"betting", "no_more", "missing", "offline", "disk", "I33", "I34", "limits", "enrolment", "I40", "I41"}
+WAITS = {"betting", "no_more", "unsure", "missing"}
+WAITS |= {"offline", "disk", "limits", "enrolment", "I33", "I34", "I40", "I41"}
 
 
 def test_for_every_prompt_there_is_somebody() -> None:
