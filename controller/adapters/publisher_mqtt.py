@@ -422,10 +422,8 @@ class _Session(_Caller):
         online = _is_online(bytes(message.payload))
         if online is self._server_up:  # one that says so every second says nothing new
             return
-        if online and self._server_up is False and self._owner.receipt == "server":
-            self._rewinds = (
-                self._sent > self._cursor() or self._rewinds
-            )  # it may have missed what it has no receipt for
+        if online and self._server_up is False and self._owner.receipt == "server" and self._sent > self._cursor():
+            self._rewinds = True  # it may have missed what it gave no receipt for
         self._server_up = online
         self._tell_link()
 

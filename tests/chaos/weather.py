@@ -305,6 +305,7 @@ class Weather:
 
     def receipts_lost(self) -> Fault:
         """The server has what the table does not know that it has: it must drop it when it comes again."""
+        yield from self._until(lambda: self.table.status()["link"]["up"], "the link: without it no betting opens")
         self.server.mute = True
         yield from self._until(self._server_follows(), "a message that the server has taken")
         self.proxy.cut()
@@ -313,6 +314,7 @@ class Weather:
 
     def receipts_lost_for_long(self) -> Fault:
         """Until the table sends again by itself, on the same connection."""
+        yield from self._until(lambda: self.table.status()["link"]["up"], "the link: without it no betting opens")
         self.server.mute = True
         yield from self._until(self._server_follows(), "a message that the server has taken")
         yield from self._repeated()
