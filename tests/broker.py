@@ -52,6 +52,7 @@ class Broker:
         self._command = [program, "-c", str(folder / "mosquitto.conf")]
         self._log = folder / "mosquitto.log"
         lines = ["per_listener_settings false", f"listener {self.port} {HOST}", *listener, *config]
+        lines.append("max_queued_messages 0")  # as many as there are: a subscriber may have to wait for its turn
         if not any(line.startswith("allow_anonymous") for line in config):
             lines.append("allow_anonymous true")
         if os.geteuid() == 0:

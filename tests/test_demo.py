@@ -274,6 +274,19 @@ def on(there: Terminal) -> dict[str, Any]:
     return {"stdin": there.slave, "stdout": there.slave, "stderr": there.slave, "start_new_session": True}
 
 
+def draw_until(there: Terminal, words: str, folder: Path) -> None:
+    """Cards one by one, each when the one before is taken and what follows from it is on the screen."""
+    while words.encode() not in there.read():
+        cards = cards_in(folder)
+        there.type(" ")
+        wait_for(lambda before=cards: cards_in(folder) > before, "the card")
+        time.sleep(0.3)
+
+
+def cards_in(folder: Path) -> int:
+    return sum(name in ("card.burned", "card.dealt") for name in types_in(folder))
+
+
 def test_the_keyboard_deals_a_round(tmp_path: Path, terminal: Terminal) -> None:
     options = ("--keys", "--speed", "40", "--seed", "5", "--profile", "seeds-no-commission")
     with started(tmp_path, *options, more={"TERM": "xterm"}, **on(terminal)) as process:
@@ -282,14 +295,10 @@ def test_the_keyboard_deals_a_round(tmp_path: Path, terminal: Terminal) -> None:
         terminal.shows("ZAPATO Y TAPA")
         terminal.type("\r")
         terminal.shows("DESTAPE LA 1")
-        while "PULSE INICIO" not in terminal.read().decode():
-            terminal.type(" ")
-            time.sleep(0.05)
+        draw_until(terminal, "PULSE INICIO", tmp_path)
         terminal.type("s")
         terminal.shows("SAQUE CARTA")
-        while b"CONFIRME" not in terminal.read():
-            terminal.type(" ")
-            time.sleep(0.1)
+        draw_until(terminal, "CONFIRME", tmp_path)
         time.sleep(0.05)  # CONFIRM is deaf for 0.7 s of the table's after the last card
         terminal.type("\r")
         wait_for(lambda: "round.completed" in types_in(tmp_path), "the result")

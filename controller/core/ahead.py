@@ -34,13 +34,15 @@ class Ahead(NamedTuple):
     """What was read of the next thing out, and the shoe that it lay in (None: none was loaded yet).
 
     `doubtful`: two labels were seen for one card, and neither counts. With a scanner behind the exit: the movement of
-    what was read came late; `asked`, whether people were asked about another face since.
+    what was read came late; `asked`, whether people were asked about another face since; `again`, what was read before
+    it and had the last card's face.
     """
 
     reading: Reading | None = None
     shoe: int | None = None
     doubtful: bool = False
     asked: bool = False
+    again: e.CardScanned | None = None
 
 
 Heard = tuple[Ahead, tuple[Event, ...]]
@@ -139,6 +141,8 @@ def _scanned(ahead: Ahead, state: State, event: e.CardScanned) -> Heard:
     before = ahead.reading
     if before is None or ahead.doubtful or _is_late(state, before, event) or _label(before) == _label(event):
         return Ahead(event, shoe.number), (event,)
+    if type(before) is e.CardScanned and _is_last(shoe, before) and not ahead.again:
+        return Ahead(event, shoe.number, again=before), (event,)
     return NOTHING, ((event, e.MovementUnclear(event.at, "scans")) if _is_awaited(state, shoe) else (event,))
 
 
@@ -155,6 +159,10 @@ def _is_late(state: State, reading: Reading, event: Event) -> bool:
     return abs(event.at - reading.at) > state.procedure.read_window_ms * upkeep.MILLISECOND
 
 
+def _is_last(shoe: Shoe, reading: e.CardScanned) -> bool:
+    return shoe.out > 0 and shoe.face(shoe.out) == reading.card
+
+
 def _is_awaited(state: State, shoe: Shoe) -> bool:
     """Whether cards are turned up now, and none is collected."""
     first_burned = state.phase is Phase.BURNING and shoe.burn_of is None
@@ -167,10 +175,11 @@ def _came_late(ahead: Ahead, state: State, event: e.CardMoved) -> Heard:
         return ahead, (event,)
     if type(read) is not e.CardScanned or shoe is None or _is_late(state, read, event):
         return NOTHING, (event,)
+    if ahead.again and event.at < ahead.again.at:
+        return ahead._replace(again=None), (replace(event, card=ahead.again.card),)
     if event.at < read.at:
         return NOTHING, (replace(event, card=read.card),)
-    seen_again = shoe.out > 0 and shoe.face(shoe.out) == read.card
-    if seen_again or not _is_awaited(state, shoe):
+    if _is_last(shoe, read) or not _is_awaited(state, shoe):
         return NOTHING, (event,)
     return ahead._replace(doubtful=True), (event, e.CardUnread(event.at, UNREAD))
 
