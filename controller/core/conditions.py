@@ -122,8 +122,11 @@ def _link_up_or_over(state: State, c: Condition) -> bool:
 
 
 def _not_empty(state: State, c: Condition) -> bool:
+    """Cards are left by count, and one lies in the mouth or came out: the sensor that saw none was wrong."""
     shoe = state.shoe
-    return shoe is None or state.round is None or (state.present and shoe.out - shoe.cut_numbers < shoe.profile.cards)
+    if shoe is None or state.round is None:
+        return True
+    return c.n - shoe.cut_numbers < shoe.profile.cards and (state.present or shoe.out > c.n)
 
 
 SHOE_WORK = (Phase.CLOSED, Phase.PREPARING, Phase.UNLOADING)
@@ -262,6 +265,7 @@ def unclear(state: State) -> bool:
 
 # Parts of I41: without the one no card is seen to leave; beside the others one may leave unseen, or be told of later.
 BLIND, DIM, LATE = ("chip",), ("exit_inner", "exit_outer", "head"), ("head",)
+MOUTH = ("chip", "head", "present")  # with one of these at fault nobody knows whether a card lies in the mouth
 
 
 def sees(state: State) -> bool:
@@ -277,6 +281,11 @@ def dim(state: State) -> bool:
 def tells_later(state: State) -> bool:
     """Whether what saw a card leave may be gone, and tell of it when it is back (I41)."""
     return _at_fault(state, LATE)
+
+
+def sees_mouth(state: State) -> bool:
+    """Whether an empty mouth is to be believed."""
+    return not _at_fault(state, MOUTH)
 
 
 def _at_fault(state: State, parts: tuple[str, ...]) -> bool:

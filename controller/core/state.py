@@ -308,6 +308,8 @@ def _in_this_boot(state: State, at: int) -> State:
         round_ = round_._replace(dealt_at=at)
     if shoe:
         shoe = shoe._replace(waiting=tuple([waiting._replace(at=at) for waiting in shoe.waiting]))
+        if passed := shoe.cut_passed:
+            shoe = shoe._replace(cut_passed=f.CutCardPassed(passed.via, passed.n_before, at))
         if drawn := shoe.cut_drawn:
             drawn = f.CutCardDrawn(drawn.where, drawn.via, drawn.n_before, drawn.last_round, at)
             shoe = shoe._replace(cut_drawn=drawn)
@@ -364,7 +366,8 @@ def _card_out(state: State, fact: f.CardOut) -> State:
             fates=shoe.fates + Fate.PENDING,
             waiting=(*shoe.waiting, Waiting(fact.n, fact.at)),
             unread=(*unread, fact.n),
-        )
+        ),
+        deadlines=_without(state, Timer.EMPTY),
     )
 
 

@@ -187,7 +187,7 @@ def _needs_window(state: State) -> bool:
 
 def _is_empty(state: State) -> bool:
     in_turn = state.phase in (Phase.CLOSING, Phase.DEALING) and state.round is not None and state.round.next is not None
-    return in_turn and not state.present and not conditions.find(state, "I23")
+    return in_turn and not state.present and conditions.sees_mouth(state) and not conditions.find(state, "I23")
 
 
 def _awaits_receipt(state: State) -> bool:
@@ -327,9 +327,7 @@ def repeated(state: State, event: events.CardRepeated) -> tuple[Fact, ...]:
 def empty(state: State) -> tuple[Fact, ...]:
     """The mouth stayed empty with a slot open (I23)."""
     spent = f.TimerSpent(Timer.EMPTY)
-    if state.round is None or state.round.next is None or state.phase not in (Phase.CLOSING, Phase.DEALING):
-        return (spent,)
-    return (spent,) if conditions.find(state, "I23") else (spent, *conditions.raised(state, "I23"))
+    return (spent, *conditions.raised(state, "I23")) if _is_empty(state) else (spent,)
 
 
 def link(state: State, event: events.LinkChanged) -> tuple[Fact, ...]:
