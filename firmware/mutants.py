@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant("sensors.c", "sensors->restless_at[beam] = now + 1u;", "sensors->restless_at[beam] = now;"),
     Mutant("sensors.c", "now - line->since >= STUCK", "now - line->since >= 2u * STUCK"),
     Mutant("sensors.c", "now - exit->judged + MOUTH_EARLY", "now - exit->judged"),
-    Mutant("sensors.c", "now - mouth->since < now - exit->judged", "at - mouth->since < at - exit->judged"),
+    Mutant("sensors.c", "now - mouth->since <", "at - mouth->since <"),
     Mutant("sensors.c", "sensors->told_level[part] == level", "true"),
     # the line of events
     Mutant("ledger.c", "spare < HEAD_SPARE_EVENTS", "spare < 1"),

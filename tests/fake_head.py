@@ -271,7 +271,8 @@ class PtyHead:
         os.close(self._wake_read)
         os.close(self._wake_write)
 
-    def plug(self, cause: Cause = Cause.POWER, stopped: int | None = None) -> None:
+    def plug(self, cause: Cause = Cause.POWER, stopped: int | None = None, *, power: bool = True) -> None:
+        """`power`: it comes with the plug; else the head had it all the time, as it does over a bad contact."""
         with self.hand:
             if self._master is None:
                 self._master, slave = os.openpty()
@@ -280,12 +281,14 @@ class PtyHead:
                 self.path.unlink(missing_ok=True)
                 self.path.symlink_to(os.ttyname(slave))
                 os.close(slave)
-            self.head.start(time.monotonic_ns(), cause, stopped=stopped)
+            if power:
+                self.head.start(time.monotonic_ns(), cause, stopped=stopped)
         self._wake()
 
-    def unplug(self) -> None:
+    def unplug(self, *, power: bool = True) -> None:
         with self.hand:
-            self.head.stop()
+            if power:
+                self.head.stop()
             self._close()
 
     def reset(self) -> None:

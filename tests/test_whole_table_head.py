@@ -3,6 +3,7 @@
 Chip, table and scanner go in lock step. Rules B7, B11; I04, I08, I22, I41; bug reports 6, 7, 37.
 """
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from controller.core import conditions
+from controller.core.facts import Phase
 from controller.core.state import Fate
 from controller.core.state import Shoe as Loaded
 from firmware.sim.bench import Cause
@@ -289,3 +291,86 @@ def test_a_card_that_leaves_while_the_head_is_unplugged_is_told_when_it_is_back(
     at_head(memory_path, main)
     rounds = told(memory_path, "round.completed")
     assert [in_file_words(data) for data in rounds] == [expected(SHOES[4].hands[0])]
+
+
+# --- a cable that comes out, and people who may not wait for it (I08, I41) --------------------------------------
+
+CARDS = 60  # of a shoe
+TURNS_MAX = 300  # of people, at one card: a table that stands still is a failure and no hang
+AWAY_MS = (300, 1_500, 4_000, 9_000)
+
+
+class Hands:
+    """A dealer, a pit boss who counts what lies there, now and then before the head is back, and its cable."""
+
+    def __init__(self, table: HeadTable, rng: random.Random) -> None:
+        self.table, self.rng, self.out = table, rng, 0
+        self.cable: asyncio.Task[None] | None = None
+
+    async def deal(self, what: str, code: str) -> None:
+        if loaded(self.table).out and self.table.state.phase is Phase.READY:
+            await self.turns(lambda: not self.table.state.conditions)
+        elif self.table.state.phase is Phase.DEALING and self.is_plugged() and self.rng.random() < 0.25:
+            self.cable = asyncio.create_task(self.come_out())
+        await self.table.draw("card", self.rng)
+        self.out += 1
+        await self.table.rest(self.rng.choice([20, 60, 300]))
+        await self.turns(lambda: self.has_place(what), "" if what == "burn" else code)
+
+    def is_plugged(self) -> bool:
+        return self.cable is None or self.cable.done()
+
+    def has_place(self, what: str) -> bool:
+        shoe = loaded(self.table)
+        assert shoe.out <= self.out, "a card was invented"
+        is_read = what == "burn" or self.out not in shoe.unread
+        return shoe.out == self.out and is_read and self.table.standing("I08") is None
+
+    async def turns(self, done: Callable[[], bool], code: str = "") -> None:
+        for _ in range(TURNS_MAX):
+            if done():
+                return
+            if self.table.standing("I08"):
+                await self.count()
+            elif code:
+                await self.table.scan(code)
+            await self.table.rest(300)
+        raise AssertionError((self.out, self.table.prompt, self.table.state.conditions))
+
+    async def count(self) -> None:
+        if self.rng.random() < (0.1 if self.table.standing("I41", "head") else 0.5):
+            choice = ("no_card", "one_card", "two_cards")[self.out - loaded(self.table).out]
+            assert (await self.table.resolve("I08", choice)).refused is None
+
+    async def come_out(self) -> None:
+        away = self.rng.choice(AWAY_MS)
+        await self.table.rest(self.rng.uniform(0, 400))
+        self.table.unplug()
+        await self.table.rest(away / 2)
+        if self.rng.random() < 0.3:
+            self.table.chip.bench.reset(self.rng.choice([Cause.EXTERNAL, Cause.POWER]), hold=BY_FUSE_US)
+        await self.table.rest(away / 2)
+        self.table.plug()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [7, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(8, 40))])
+def test_no_card_is_lost_or_invented_by_a_cable_that_comes_out(memory_path: Path, seed: int) -> None:
+    shoe, rng = SHOES[seed % len(SHOES)], random.Random(seed)
+
+    async def main(table: WholeTable) -> None:
+        assert isinstance(table, HeadTable)
+        await load(table)
+        hands = Hands(table, rng)
+        for what, code in [event for event in shoe.events if event[0] != "cut"][:CARDS]:
+            await hands.deal(what, code)
+        assert hands.cable is not None
+        await hands.cable
+        await table.rest(2 * LOST_MS)
+        assert loaded(table).out == CARDS
+
+    at_head(memory_path, main)
+    rounds = [in_file_words(data) for data in told(memory_path, "round.completed")]
+    assert len(rounds) > 5
+    assert rounds == [expected(hand) for hand in shoe.hands[: len(rounds)]]
+    assert told(memory_path, "irregularity.raised")

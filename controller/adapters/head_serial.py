@@ -344,6 +344,8 @@ class HeadSerial:
     def _settle(self, outputs: list[Output]) -> None:
         """After whatever happened: tells the table, sends what is owed, and sets the clock for what comes next."""
         self._hand_out(outputs)
+        if self.session.caught_up:
+            self._well()
         self._push()
         self._stop_timer()
         due = self.session.due
@@ -380,8 +382,9 @@ class HeadSerial:
             match output:
                 case Told():
                     self._tell(output)
-                case Up(at=at):
-                    self._found(at)
+                case Up():
+                    self._thresholds = None
+                    self.opened.set()  # `tried` waits for the first levels: who asks once wants to see them
                 case Down(trouble=trouble):
                     self.opened.clear()
                     self._fail(TEXTS[trouble])
@@ -413,16 +416,17 @@ class HeadSerial:
         assert self._submit is not None, "only a head that is run reports"
         return self._submit(event)
 
-    def _found(self, at: int) -> None:
+    def _well(self) -> None:
+        """It is there, and has told what it saw meanwhile: who counts the cards from now on counts none of those."""
+        if self._fault == "":
+            return
         if self._fault:
             log.warning("sensor head: %s is there again", self._port)
-        if self._fault != "":
-            self._report(FaultGone(at, CODE, PART))  # also what an earlier run of the program may have left standing
+        self._report(FaultGone(self._now(), CODE, PART))  # also what an earlier run of the program may have left
         if self._inherited:
             for part in INHERITED:
-                self._report(FaultGone(at, CODE, part))
-        self._inherited, self._fault, self._thresholds = False, "", None
-        self.opened.set()  # `tried` waits for the first levels: who asks once wants to see them
+                self._report(FaultGone(self._now(), CODE, part))
+        self._inherited, self._fault = False, ""
 
     def _fail(self, what: str) -> None:
         text = f"sensor head port {self._port} {what}"

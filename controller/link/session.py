@@ -160,6 +160,7 @@ class Session:
         self.beat: Heartbeat | None = None
         self.trouble: Trouble | None = None
         self.up = False
+        self._caught_up = False
         self._fresh = fresh
         self._connected = False
         self._boot: int | None = None  # the name of the head's boot, once it bears it
@@ -264,6 +265,11 @@ class Session:
         assert self._question is None, "one question at a time"
         self._question = _Asked(question, at, 1)
         self._send(question)
+
+    @property
+    def caught_up(self) -> bool:
+        """It is `up`, and all that it kept before was handed out."""
+        return self.up and self._caught_up
 
     @property
     def levels(self) -> dict[Line, bool]:
@@ -381,6 +387,8 @@ class Session:
         self._missed = (self._missed or at) if beat.waiting and beat.next == self._expected else None
         if self._missed is not None and at >= self._missed + SILENCE_NS:
             self._fail(at, Trouble.STRANGE)
+        if self.up and beat.next + beat.waiting == self._expected:
+            self._caught_up = True
         if beat.waiting == 0 and beat.next == self._expected:
             self._compare(beat, at)
 
@@ -495,7 +503,7 @@ class Session:
 
     def _rise(self, at: int) -> None:
         if not self.up:
-            self.up, self.trouble, self._unheard = True, None, None
+            self.up, self._caught_up, self.trouble, self._unheard = True, False, None, None
             self._told.append(Up(at))
 
     def _fail(self, at: int, trouble: Trouble) -> None:

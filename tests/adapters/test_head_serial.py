@@ -188,6 +188,26 @@ def test_levels_and_faults_stand_as_the_head_has_them(port: Path) -> None:
     asyncio.run(main())
 
 
+def test_a_head_that_is_back_tells_first_what_it_kept(port: Path) -> None:
+    """Whoever counts cards once its fault is over counts none that is still to be told."""
+
+    async def main() -> None:
+        table = Table()
+        with PtyHead(port) as bench:
+            async with running(port, table):
+                await until(lambda: table.faults() == ["gone"])
+                bench.unplug(power=False)
+                await until(lambda: len(table.faults()) == 2)
+                bench.happens(Kind.CARD)
+                bench.happens(Kind.CARD)
+                bench.plug(power=False)
+                await until(lambda: len(table.faults()) == 3)
+                assert len(table.of(CardMoved)) == 2
+                assert isinstance(table.of(CardMoved, FaultGone)[-1], FaultGone)
+
+    asyncio.run(main())
+
+
 # --- the plug -------------------------------------------------------------------------------------------------
 
 
@@ -199,7 +219,7 @@ def test_unplugged_and_plugged_in_again(port: Path) -> None:
                 bench.unplug()
                 await until(lambda: not head.opened.is_set() and table.faults()[1:])
                 bench.plug()
-                await until(head.opened.is_set)
+                await until(lambda: head.opened.is_set() and table.faults()[2:])
                 first, lost, back = table.faults()
                 assert (first, back) == ("gone", "gone")
                 assert "head's plug and power" in lost
