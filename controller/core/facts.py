@@ -143,6 +143,7 @@ class ShoeOpened(Fact):
     burn: int | None
     then: Phase
     by: tuple[str, ...] = ()
+    at: int = 0
 
 
 @record

@@ -85,7 +85,7 @@ def open_and_load(state: State, event: events.LoadAsked) -> tuple[Fact, ...]:
     profile = _next_profile(state)
     if profile.shoe_steps[0] != "load":
         raise Refused("step_first", step=profile.shoe_steps[0])
-    return (f.TableOpened(profile.name, event.by, state.limits), _opened(state, profile, event.by))
+    return (f.TableOpened(profile.name, event.by, state.limits), _opened(state, profile, event))
 
 
 def confirm_step(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]:
@@ -93,7 +93,7 @@ def confirm_step(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]
     if step is None or step not in profile.shoe_steps:
         step = profile.shoe_steps[0]  # the profile changed between the steps
     if step == "load":
-        return (_opened(state, profile, event.by),)
+        return (_opened(state, profile, event),)
     authorise(event.by, STEP_WHO.get(step, Who.DEALER))
     following = profile.shoe_steps[profile.shoe_steps.index(step) + 1]
     return (f.ShoeStepDone(step, following, event.by, event.at),)
@@ -102,7 +102,7 @@ def confirm_step(state: State, event: events.ConfirmPressed) -> tuple[Fact, ...]
 def load(state: State, event: events.LoadAsked) -> tuple[Fact, ...]:
     if state.step != "load":
         raise Refused("step_first", step=state.step or "")
-    return (_opened(state, _next_profile(state), event.by),)
+    return (_opened(state, _next_profile(state), event),)
 
 
 def _next_profile(state: State) -> Profile:
@@ -111,10 +111,10 @@ def _next_profile(state: State) -> Profile:
     return state.profile
 
 
-def _opened(state: State, profile: Profile, by: tuple[str, ...]) -> f.ShoeOpened:
+def _opened(state: State, profile: Profile, event: events.Event) -> f.ShoeOpened:
     burn = profile.burn_count if profile.burn is Burn.FIXED else None
     then = Phase.READY if profile.burn is Burn.NONE else Phase.BURNING
-    return f.ShoeOpened(state.shoes + 1, profile, burn, then, by)
+    return f.ShoeOpened(state.shoes + 1, profile, burn, then, event.by, event.at)
 
 
 # --- the burn (B5) --------------------------------------------------------------------------------------

@@ -60,7 +60,8 @@ class Shoe(NamedTuple):
     rounds: int = 0  # the number of the round begun last
     counted: int = 0  # completed rounds (C6)
     misreads: int = 0
-    counted_at: int = 0  # what the sensor head tells of a time before, people have counted
+    opened_at: int = 0  # what the sensor head tells of a time before is of the last shoe
+    counted_at: int = 0  # the cards that it tells of a time before, people have counted
 
     @property
     def out(self) -> int:
@@ -313,7 +314,7 @@ def _in_this_boot(state: State, at: int) -> State:
         if drawn := shoe.cut_drawn:
             drawn = f.CutCardDrawn(drawn.where, drawn.via, drawn.n_before, drawn.last_round, at)
             shoe = shoe._replace(cut_drawn=drawn)
-        shoe = shoe._replace(counted_at=0)
+        shoe = shoe._replace(opened_at=0, counted_at=0)
     return state._replace(round=round_, shoe=shoe)
 
 
@@ -343,7 +344,7 @@ def _shoe_step_done(state: State, fact: f.ShoeStepDone) -> State:
 
 
 def _shoe_opened(state: State, fact: f.ShoeOpened) -> State:
-    shoe = Shoe(fact.shoe, fact.profile, burn_of=fact.burn)
+    shoe = Shoe(fact.shoe, fact.profile, burn_of=fact.burn, opened_at=fact.at)
     return state._replace(
         phase=fact.then,
         step=None,

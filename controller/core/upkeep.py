@@ -218,7 +218,7 @@ def next_to_place(state: State, at: int) -> events.CardKnown | events.CardUnseen
 def cut_card(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
     """One passage, several signals: one fact. Behind a card that has no place yet it waits for that one (B7)."""
     shoe = shoe_of(state)
-    if shoe.cut or shoe.cut_passed:
+    if shoe.cut or shoe.cut_passed or event.at < shoe.opened_at:
         return ()
     if n := _cut_moved(state, event):
         return (f.CutCardNumbered(n), f.CutCardPassed(event.via, n - 1, event.at))
@@ -260,8 +260,9 @@ def lid_in_shoe_work(state: State, event: events.LidChanged) -> tuple[Fact, ...]
 
 
 def is_counted(state: State, at: int) -> bool:
-    """Whether people have counted what left at `at`, while the head was gone, and so it is told a second time (I41)."""
-    return at < shoe_of(state).counted_at
+    """Whether what left at `at` is of the shoe before, or people have counted it while the head was gone (I41)."""
+    shoe = shoe_of(state)
+    return at < max(shoe.opened_at, shoe.counted_at)
 
 
 def two_cards(state: State, event: events.TwoCardsMoved) -> tuple[Fact, ...]:
@@ -294,7 +295,7 @@ def unclear(state: State, event: events.MovementUnclear) -> tuple[Fact, ...]:
 def returned(state: State, event: events.CardReturned) -> tuple[Fact, ...]:
     """A card that had left was pushed back (I17): it keeps its number, which its coming out again does not change."""
     shoe = shoe_of(state)
-    if shoe.back == shoe.out:
+    if shoe.back == shoe.out or event.at < shoe.opened_at:
         return ()
     back = f.CardWentBack()
     held = state.phase is Phase.UNLOADING or conditions.find(state, "I17")

@@ -71,6 +71,7 @@ class Watch:
         self.begun = 0  # the number of the round begun last in this shoe
         self.open = False  # whether it has not ended
         self.dealt_at = 0  # when the result was there to see
+        self.loaded_at = 0  # when this shoe was: the head may tell later what left the one before
         self.people_at = 0  # when people last counted what left, with the head gone, which may tell of it later
 
     def see(self, event: e.Event, facts: tuple[Fact, ...], after: State) -> None:
@@ -264,8 +265,8 @@ class Watch:
         assert after is not None
         if crossed < 0 and shoe.back == shoe.out:
             crossed = 0  # what never left cannot have gone back
-        if crossed > 0 and event.at < self.people_at and not getattr(event, "card", None):
-            crossed = 0  # people have counted it
+        if event.at < max(self.loaded_at, self.people_at if crossed > 0 else 0) and not getattr(event, "card", None):
+            crossed = 0  # it is of the shoe before, or people have counted it
         assert (after.out - after.back) - (shoe.out - shoe.back) == crossed, "outside is what left and did not go back"
         if type(event) is e.CardMoved:
             faces_ = {n: after.face(n) for n in self._learnt(before)}
@@ -273,13 +274,15 @@ class Watch:
             assert faces_ == read or (not faces_ and before.phase is Phase.UNLOADING), "what is left is only counted"
 
     def _people(self, before: State, event: e.Event, facts: tuple[Fact, ...]) -> None:
-        """With the head gone they say how many cards left until now; to another shoe or boot it means nothing (I41)."""
+        """What the head tells late: of the shoe before, or counted by people while it was gone (I41)."""
         gone = any((c.code, c.part) == ("I41", "head") for c in before.conditions)
         if gone and facts and isinstance(event, e.ResolveAsked) and event.choice in ("one_card", "two_cards"):
             self.people_at = event.at
         anew = any(type(fact) is f.TableStarted and fact.boot != before.boot for fact in facts)
-        if anew or any(type(fact) is f.ShoeOpened for fact in facts):
-            self.people_at = 0
+        if any(type(fact) is f.ShoeOpened for fact in facts):
+            self.loaded_at, self.people_at = event.at, 0
+        if anew:
+            self.loaded_at = self.people_at = 0
 
     def _waits(self, state: State) -> None:
         """Who waits for the casino, or for a time, does not wait for ever (F2)."""
