@@ -497,7 +497,8 @@ def _card_dealt(state: State, fact: f.CardDealt) -> State:
     )
     shoe = _fate(shoe, n, Fate.DUMMY if round_.dummy else Fate.SLOT, fact.card)
     if shoe.unread or shoe.unsure is not None:
-        shown = fact.read == "manual" or any(c.code == "I02" for c in state.conditions)  # each one was asked for
+        asked = fact.read == "rescan" and any(c.code == "I02" for c in state.conditions)  # one by one
+        shown = fact.read == "manual" or asked
         shoe = shoe._replace(unsure=None if shown else _unsure(shoe, n))
     deadlines = _without(state, Timer.GRACE, Timer.READ) if state.deadlines else ()
     return state._replace(phase=Phase.DEALING, round=round_, shoe=shoe, deadlines=deadlines)

@@ -156,7 +156,7 @@ def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
 
 def _scanned(state: State, event: e.CardScanned) -> tuple[Fact, ...]:
     doubtful = state.conditions or (state.shoe and state.shoe.unread)
-    return _take(state, event.at, event.card, upkeep.how_read(state) if doubtful else "scan")
+    return _take(state, event.at, event.card, upkeep.how_read(state, event.at) if doubtful else "scan")
 
 
 def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:

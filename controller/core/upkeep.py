@@ -59,9 +59,15 @@ def in_sequence(state: State) -> list[Waiting]:
     return [w for w in shoe.waiting if w.n != shoe.aside and not conditions.surplus(state, w.n)]
 
 
-def how_read(state: State) -> str:
-    """`rescan` where a reading of this card had failed or was taken back, else `scan`."""
-    if conditions.find(state, "I01") or conditions.find(state, "I02"):
+def how_read(state: State, at: int) -> str:
+    """`rescan` where a reading of this card had failed or was taken back, else `scan`.
+
+    With several to be read again (I02) nobody shows one before the scans that were on their way have come.
+    """
+    if conditions.find(state, "I02"):
+        youngest = max((waiting.at for waiting in shoe_of(state).waiting), default=0)
+        return "rescan" if at - youngest >= state.procedure.read_window_ms * MILLISECOND else "scan"
+    if conditions.find(state, "I01"):
         return "rescan"
     return "rescan" if awaited(state) and not conditions.sees(state) else "scan"
 
@@ -147,7 +153,7 @@ def not_read(state: State) -> tuple[Fact, ...]:
     pending = pending_unread(state)
     code = "I01" if len(pending) == 1 else "I02"
     if conditions.find(state, code):
-        return (spent,)
+        return (*unsure, spent)
     return (*unsure, *conditions.misread(state, code, _which(state, pending)))
 
 
@@ -180,7 +186,7 @@ def arm(state: State, at: int) -> tuple[Fact, ...]:
 
 
 def _needs_window(state: State) -> bool:
-    misread = conditions.find(state, "I01") or conditions.find(state, "I02")
+    misread = conditions.find(state, "I01") or (conditions.find(state, "I02") and not dealing.is_unsure(state))
     awaits = _awaits_card(state) or (state.phase is Phase.DEALING and dealing.is_unsure(state))
     return state.procedure.sensors and not misread and awaits and bool(pending_unread(state))
 

@@ -13,9 +13,10 @@ from . import conditions
 from .cards import Card, Slot, total
 from .facts import Phase, RoundCancelled, RoundCompleted, Stops
 from .profile import Confirms, Limit, Opens, Rescan
-from .rules import split
+from .rules import next_slot, split
 from .shoe import pending_unread
 from .state import Condition, Round, Shoe, State
+from .upkeep import in_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +96,26 @@ Variant = tuple[str, dict[str, str]]
 
 
 def _of_condition(state: State, c: Condition) -> Prompt:
+    if c.code == "I02" and state.shoe and state.shoe.unsure is not None:
+        return _prompt("unsure", 2)  # scans are on their way, and it is not known yet what is to be read again
     about = _ABOUT.get(c.code)
     variant, values = about(state, c) if about else ("", {})
     return _prompt(c.code + variant, 2, c.detail | values)
 
 
 def _unread(state: State, c: Condition) -> Variant:
-    """The cards before it may have been read since; where it is read again, the hands must know."""
+    """Those before it may have been read, and wait for their places. The hands must know where it is read again."""
     where = {Rescan.HAND: ".hand", Rescan.NONE: ".key"}.get(state.procedure.rescan, "")
-    return where, {"slot": state.round.next.value} if state.round and state.round.next else {}
+    if state.round is None:
+        return where, {}
+    cards = state.round.cards
+    for waiting in in_sequence(state):
+        face = _shoe(state).face(waiting.n)
+        if face is None:
+            break
+        cards = (*cards, face)
+    slot = next_slot(cards)
+    return where, {"slot": slot.value} if slot else {}
 
 
 def _surplus(state: State, c: Condition) -> Variant:
