@@ -284,7 +284,7 @@ I02, sensors rescan:none: load start tick move 2H move move move
 I05, one_deck: load start tick TC TC
     SOBRA UN 10♣ / NO LA MUEVA / LLAME AL JEFE
     strip: JEFE LLAMADO
-I02, sensors: load start tick move 2H move move move 3S
+I02, sensors: load start tick move 2H move move move up 3S
     ALTO / NO SAQUE MÁS / PASE JUGADOR 2ª
 I05, burn:30 one_deck: load confirm start tick 9H 2S TD 3C confirm start tick 9S 2H TH 3S confirm \
 start tick 9D 2D TS 3H confirm start tick 6H 2C JH AC KH confirm start tick 7H AD QH AH KS confirm start tick 9C

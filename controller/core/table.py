@@ -167,7 +167,7 @@ def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:
     if not (held or shoe.waiting or shoe.unread or state.procedure.sensors):  # one scan is one card: the next number
         return _place(state, e.CardKnown(at, len(shoe.fates) + 1, at, card, read))
     numbered = upkeep.numbered(state, at)
-    if numbered is None:
+    if numbered is None or (read == "scan" and upkeep.is_perhaps_echo(state, numbered[0], card)):
         return upkeep.unmoved(state, at)
     n, out_at = numbered
     if conditions.surplus(state, n):  # turned up: whatever holds, it is seen now

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from . import betting, conditions, dealing, events
 from . import facts as f
+from .cards import Card
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
 from .shoe import after_round, has_begun, is_cut_doubtful, load, pending_unread, shoe_of
@@ -70,6 +71,15 @@ def how_read(state: State, at: int) -> str:
     if conditions.find(state, "I01"):
         return "rescan"
     return "rescan" if awaited(state) and not conditions.sees(state) else "scan"
+
+
+def is_perhaps_echo(state: State, n: int, card: Card) -> bool:
+    """Whether the scan may be the last card's again, which was read while card `n` waited for its own.
+
+    Equal neighbours are legal, so it is not dropped for being equal: if no other scan comes, both are read again.
+    """
+    round_, unsure = state.round, shoe_of(state).unsure is not None
+    return unsure and round_ is not None and round_.numbers[-1:] == (n - 1,) and round_.cards[-1] == card
 
 
 def unmoved(state: State, at: int) -> tuple[Fact, ...]:
