@@ -258,7 +258,7 @@ _end_aft = _cell(shoe.end_after_round, f.ShoeEndQueued)
 
 _scan = _cell(_scanned, *_PLACES)
 _move = _cell(_moved, f.CardCameAgain, *_PLACES)
-_blind = _cell(upkeep.unread, f.ScanFailed, *_RAISES)
+_blind = _cell(upkeep.unread, f.CardCorrected, f.ScanFailed, *_RAISES)
 _alien = _cell(upkeep.unknown, f.ScanFailed, *_RAISES)
 _again = _cell(upkeep.repeated, *_RAISES)
 _two = _cell(upkeep.two_cards, f.CardOut, f.CardCameAgain, *_CLOSES)

@@ -113,7 +113,11 @@ def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
     pending = pending_unread(state)
     if conditions.sees(state) and not pending:
         return (failed,)
-    return (failed, *conditions.misread(state, "I01", _which(state, pending)))
+    unsure = _unsure(state)  # the one that could not be read may be any of them
+    for fact in unsure:
+        state = evolve(state, fact)
+    code = "I02" if unsure else "I01"
+    return (*unsure, failed, *conditions.misread(state, code, _which(state, pending_unread(state))))
 
 
 def unknown(state: State, event: events.CodeUnknown) -> tuple[Fact, ...]:
