@@ -264,7 +264,7 @@ def unclear(state: State) -> bool:
 
 
 # Parts of I41: without the one no card is seen to leave; beside the others one may leave unseen, or be told of later.
-BLIND, DIM, LATE = ("chip",), ("exit_inner", "exit_outer", "head"), ("head",)
+BLIND, DIM = ("chip",), ("exit_inner", "exit_outer", "head")
 MOUTH = ("chip", "head", "present")  # with one of these at fault nobody knows whether a card lies in the mouth
 
 
@@ -276,11 +276,6 @@ def sees(state: State) -> bool:
 def dim(state: State) -> bool:
     """Whether a card may have left without being seen by the shoe's sensors (I41)."""
     return _at_fault(state, DIM)
-
-
-def tells_later(state: State) -> bool:
-    """Whether what saw a card leave may be gone, and tell of it when it is back (I41)."""
-    return _at_fault(state, LATE)
 
 
 def sees_mouth(state: State) -> bool:

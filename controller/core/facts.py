@@ -426,7 +426,7 @@ class IrregularityRaised(Fact):
 class IrregularityResolved(Fact):
     """`raised` is the seqno of the message that raised it.
 
-    `counted_at`: people said how many cards had left by then, of which the head, which is gone, may tell later; else 0.
+    `counted_at`: people said how many cards had left by then, of which the sensors may tell later (I08); else 0.
     """
 
     code: str

@@ -189,8 +189,7 @@ def _moved_unclear(state: State, c: Condition, event: events.ResolveAsked, cards
     """
     at = 0 if c.detail["early"] == "yes" and state.phase is not Phase.BETTING else event.at
     n = shoe_of(state).out + 1
-    counted_at = event.at if conditions.tells_later(state) else 0
-    done = f.IrregularityResolved(c.code, c.raised, event.choice, event.by, counted_at)
+    done = f.IrregularityResolved(c.code, c.raised, event.choice, event.by, event.at)
     return (done, *(f.CardOut(n + i, at) for i in range(cards)))
 
 

@@ -280,7 +280,7 @@ def lid_in_shoe_work(state: State, event: events.LidChanged) -> tuple[Fact, ...]
 
 
 def is_counted(state: State, at: int) -> bool:
-    """Whether what left at `at` is of the shoe before, or people have counted it while the head was gone (I41)."""
+    """Whether what left at `at` is of the shoe before, or people have counted it (I08, I41)."""
     shoe = shoe_of(state)
     return at < max(shoe.opened_at, shoe.counted_at)
 

@@ -72,7 +72,7 @@ class Watch:
         self.open = False  # whether it has not ended
         self.dealt_at = 0  # when the result was there to see
         self.loaded_at = 0  # when this shoe was: the head may tell later what left the one before
-        self.people_at = 0  # when people last counted what left, with the head gone, which may tell of it later
+        self.people_at = 0  # when people last counted what left, of which the sensors may tell later
 
     def see(self, event: e.Event, facts: tuple[Fact, ...], after: State) -> None:
         before = self.state
@@ -274,9 +274,8 @@ class Watch:
             assert faces_ == read or (not faces_ and before.phase is Phase.UNLOADING), "what is left is only counted"
 
     def _people(self, before: State, event: e.Event, facts: tuple[Fact, ...]) -> None:
-        """What the head tells late: of the shoe before, or counted by people while it was gone (I41)."""
-        gone = any((c.code, c.part) == ("I41", "head") for c in before.conditions)
-        if gone and facts and isinstance(event, e.ResolveAsked) and event.choice in ("one_card", "two_cards"):
+        """What the sensors tell late: of the shoe before, or counted by people (I08, I41)."""
+        if facts and isinstance(event, e.ResolveAsked) and event.choice in ("one_card", "two_cards"):
             self.people_at = event.at
         anew = any(type(fact) is f.TableStarted and fact.boot != before.boot for fact in facts)
         if any(type(fact) is f.ShoeOpened for fact in facts):
