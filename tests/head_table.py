@@ -93,10 +93,10 @@ class HeadTable(WholeTable):
         os.close(slave)
 
     def unplug(self) -> None:
+        self.port.unlink(missing_ok=True)  # before its number can be another terminal's
         if self._master is not None:
             os.close(self._master)
         self._master = None
-        self.port.unlink(missing_ok=True)
 
     def noisy(self, per_million: int, seed: int) -> None:
         """From now on so many of a million bytes each way have a bit that is wrong."""

@@ -141,10 +141,10 @@ class Serial:
         os.close(slave)
 
     def unplug(self) -> None:
+        self.link.unlink(missing_ok=True)  # before its number can be another terminal's
         if self._master is not None:
             os.close(self._master)
         self._master = None
-        self.link.unlink(missing_ok=True)
 
     def send(self, text: str, now: int) -> None:
         assert self._master is not None

@@ -390,6 +390,7 @@ def test_an_acl_that_denies_the_feed_stops_it_and_loses_nothing(tmp_path: Path) 
         ):
             table.outbox.add(3)
             await until(lambda: len(proxy.sent("feed")) > 6, "more than one try")
+            await until(lambda: table.heard.of(FaultSeen), "the fault")
             (fault,) = table.heard.of(FaultSeen)
             assert (fault.code, fault.part) == ("feed_refused", "mqtt")
             assert "message 1" in fault.text

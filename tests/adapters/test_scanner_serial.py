@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -27,13 +28,20 @@ CODES = Codes.of("plain", cut="CUT", noread="NOREAD")
 
 
 class Device:
-    """A scanner on a pty; `path` is the port."""
+    """A scanner on a pty. `path` is the port: a name of its own, for a pty's may soon be that of another test's."""
+
+    folder: ClassVar[Path]
+    count: ClassVar[int] = 0
 
     def __init__(self) -> None:
+        Device.count += 1
         self.master, slave = os.openpty()
-        self.path = os.ttyname(slave)
+        self.pty = os.ttyname(slave)
         os.close(slave)
         os.set_blocking(self.master, False)
+        self._name = self.folder / f"scanner{self.count}"
+        self._name.symlink_to(self.pty)
+        self.path = str(self._name)
 
     async def send(self, data: bytes) -> None:
         while data:
@@ -43,7 +51,13 @@ class Device:
                 await asyncio.sleep(0.001)
 
     def unplug(self) -> None:
+        self._name.unlink()
         os.close(self.master)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> None:
+    Device.folder = tmp_path
 
 
 def make(
@@ -63,17 +77,17 @@ def make(
     )
 
 
-async def until_held(path: str) -> None:
-    await until(lambda: holds(path))
+async def until_held(device: Device) -> None:
+    await until(lambda: holds(device))
 
 
 async def until_dropped(scanner: ScannerSerial, count: int) -> None:
     await until(lambda: scanner.lines.dropped == count)
 
 
-def holds(path: str) -> int:
-    """How often this process has the port open."""
-    return len(descriptors().get(path, []))
+def holds(device: Device) -> int:
+    """How often this process has its port open."""
+    return len(descriptors().get(device.pty, []))
 
 
 # --- bytes in, events out --------------------------------------------------------------------------------
@@ -261,7 +275,7 @@ def test_bug_22_23_unplugged_while_reading_is_one_fault_and_the_port_is_closed()
             await until(lambda: table.said == ["8H"] and table.scanner.lines.held)
             device.unplug()
             await until(lambda: len(table.events) > 1)
-            assert holds(device.path) == 0 and not table.scanner.opened.is_set()
+            assert holds(device) == 0 and not table.scanner.opened.is_set()
             await asyncio.sleep(0.2)  # some ten attempts
             assert table.said == ["8H", "fault"]
             assert table.fault == f"scanner port {device.path} is gone: check the scanner's plug and power"
@@ -276,7 +290,7 @@ def test_what_was_scanned_before_the_plug_was_pulled_is_told_before_the_fault() 
     async def scenario() -> None:
         async with reading(make(device.path)) as table:
             await table.scanner.opened.wait()
-            await until(lambda: holds(device.path) == 1)
+            await until(lambda: holds(device) == 1)
             os.write(device.master, b"8H\rTC\r")
             await until(lambda: len(table.events) == 2)
             device.unplug()
@@ -293,12 +307,12 @@ def test_bug_22_unplugged_as_it_opens_is_one_fault(wait_s: float) -> None:
 
     async def scenario() -> None:
         async with reading(make(device.path)) as table:
-            await until_held(device.path)
+            await until_held(device)
             await asyncio.sleep(wait_s)
             device.unplug()
             await until(lambda: table.events)
             await asyncio.sleep(0.1)
-            assert table.said == ["fault"] and holds(device.path) == 0
+            assert table.said == ["fault"] and holds(device) == 0
 
     run(scenario)
 
@@ -321,7 +335,7 @@ def test_bug_28_it_comes_back_under_another_name(tmp_path: Path) -> None:
             await second.send(b"C\r8H\r")  # no half of before is the head of what comes now
             await until(lambda: len(table.events) == 5)
             assert table.said[3:] == ["unread:C", "8H"]
-            assert holds(second.path) == 1
+            assert holds(second) == 1
             second.unplug()
 
     run(scenario)
@@ -339,7 +353,7 @@ def test_bug_32_twenty_unplugs_leave_no_descriptor(tmp_path: Path) -> None:
                 await table.scanner.opened.wait()
                 await device.send(b"8H\r")
                 await until(lambda: table.said[-1:] == ["8H"])
-                assert holds(device.path) == 1
+                assert holds(device) == 1
                 counts.add(descriptor_count())
                 link.unlink()
                 device.unplug()
@@ -358,7 +372,7 @@ def test_bug_32_cancelled_at_any_moment_it_leaves_no_descriptor() -> None:
             async with reading(make(device.path)):
                 for _ in range(turns):
                     await asyncio.sleep(0.008)
-            assert holds(device.path) == 0
+            assert holds(device) == 0
             device.unplug()
 
         run(scenario)
@@ -487,7 +501,7 @@ def test_a_port_that_comes_and_goes_is_tried_ever_more_seldom(tmp_path: Path) ->
             for _ in range(6):
                 device = Device()
                 link.symlink_to(device.path)
-                await until_held(device.path)
+                await until_held(device)
                 came.append(time.monotonic())
                 link.unlink()
                 device.unplug()
@@ -555,7 +569,7 @@ def test_a_stranger_that_is_pulled_out_and_a_scanner_that_comes_are_one_fault() 
             await device.send(b"OK\r" * 9)
             await until(lambda: "fault" in table.said)
             device.unplug()
-            await until(lambda: holds(device.path) == 0)
+            await until(lambda: holds(device) == 0)
             assert table.said.count("fault") == 1
 
     run(scenario)
@@ -590,7 +604,7 @@ def test_a_line_under_way_as_the_port_opens_is_not_taken_for_its_tail() -> None:
     async def scenario() -> None:
         scanner = make(device.path)
         async with reading(scanner) as table:
-            await until_held(device.path)
+            await until_held(device)
             await device.send(b"NORE")
             assert not scanner.opened.is_set()
             await scanner.opened.wait()
@@ -721,7 +735,7 @@ def test_a_defect_of_ours_ends_the_source() -> None:
         await device.send(b"8H\r")
         with pytest.raises(OSError, match="a defect"):
             await asyncio.wait_for(task, DEADLINE_S)
-        assert holds(device.path) == 0
+        assert holds(device) == 0
         device.unplug()
 
     run(scenario)
