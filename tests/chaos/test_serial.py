@@ -159,6 +159,7 @@ class SerialNight(Night):
     def _step(self) -> None:
         """No dealer is as fast as this one: where the line falls far behind, rounds stop (I34)."""
         while self._seqno - len(self.casino.consumer.taken) > FAR:
+            self.table.status()  # a table that was killed meanwhile says so here
             time.sleep(0.01)
         super()._step()
 
