@@ -8,7 +8,6 @@ import os
 import select
 import threading
 import time
-import tty
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +39,7 @@ from controller.link.messages import (
     Thresholds,
     Why,
 )
+from tests.serial_pty import End
 
 MS = 1_000_000
 EVIDENCE = (Kind.WAITING, Kind.PULLBACK, Kind.GLITCH)
@@ -253,7 +253,7 @@ class PtyHead:
         self.path, self.head = path, head or FakeHead()
         self.hand = threading.Lock()
         self._wake_read, self._wake_write = os.pipe()
-        self._master: int | None = None
+        self._line = End(path)
         self._ends = False
         self._thread = threading.Thread(target=self._run)
 
@@ -267,20 +267,15 @@ class PtyHead:
         self._wake()
         self._thread.join()
         with self.hand:
-            self._close()
+            self._line.unplug()
         os.close(self._wake_read)
         os.close(self._wake_write)
 
     def plug(self, cause: Cause = Cause.POWER, stopped: int | None = None, *, power: bool = True) -> None:
         """`power`: it comes with the plug; else the head had it all the time, as it does over a bad contact."""
         with self.hand:
-            if self._master is None:
-                self._master, slave = os.openpty()
-                tty.setraw(slave)
-                os.set_blocking(self._master, False)
-                self.path.unlink(missing_ok=True)
-                self.path.symlink_to(os.ttyname(slave))
-                os.close(slave)
+            if not self._line.plugged:
+                self._line.plug()
             if power:
                 self.head.start(time.monotonic_ns(), cause, stopped=stopped)
         self._wake()
@@ -289,7 +284,7 @@ class PtyHead:
         with self.hand:
             if power:
                 self.head.stop()
-            self._close()
+            self._line.unplug()
 
     def reset(self) -> None:
         """By its reset pin, for 2 ms."""
@@ -310,24 +305,18 @@ class PtyHead:
         with self.hand:
             return len(self.head._queue)
 
-    def _close(self) -> None:
-        if self._master is not None:
-            self.path.unlink(missing_ok=True)
-            os.close(self._master)
-            self._master = None
-
     def _wake(self) -> None:
         os.write(self._wake_write, b"w")
 
     def _run(self) -> None:
         while not self._ends:
             with self.hand:
-                now, master = time.monotonic_ns(), self._master
+                now, master = time.monotonic_ns(), self._line.master
                 self.head.elapse(now)
-                self._write(self.head.take())
+                self._line.write(self.head.take())  # a real line drops what nobody reads, too
                 due = self.head.due
             wait = 0.05 if due is None else min(0.05, max(0.0, (due - now) / 1e9))
-            ready, _, _ = select.select([self._wake_read, *([] if master is None else [master])], [], [], wait)
+            ready, _, _ = select.select([self._wake_read, *([master] if master >= 0 else [])], [], [], wait)
             if self._wake_read in ready:
                 os.read(self._wake_read, 64)
             if master in ready:
@@ -335,20 +324,8 @@ class PtyHead:
 
     def _read(self) -> None:
         with self.hand:
-            try:
-                data = b"" if self._master is None else os.read(self._master, 4096)
-            except BlockingIOError:
-                return
-            except OSError:  # nobody has the port open
-                data = b""
+            data = self._line.read()
             self.head.feed(data, time.monotonic_ns())
-            self._write(self.head.take())
-        if not data:
+            self._line.write(self.head.take())
+        if not data:  # nobody has the port open
             time.sleep(0.005)
-
-    def _write(self, data: bytes) -> None:
-        try:
-            if self._master is not None and data:
-                os.write(self._master, data)
-        except BlockingIOError:
-            return  # nobody reads: a real line drops what nobody reads, too

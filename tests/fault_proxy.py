@@ -167,7 +167,8 @@ class FaultProxy:
         """Resets every connection, both sides, at once; what was on its way is lost."""
         for writer in self._writers:
             sock: socket.socket = writer.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if sock.fileno() >= 0:  # else its other end was first
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             writer.transport.abort()
 
     def sent(self, leaf: str, connection: int | None = None) -> list[Packet]:

@@ -10,7 +10,6 @@ import itertools
 import math
 import os
 import random
-import tty
 from collections.abc import Iterable
 
 from controller import wiring
@@ -20,6 +19,7 @@ from controller.link.session import Output, Session
 from firmware.sim.bench import Way
 from tests.firmware.chip import SLICE_US, Chip
 from tests.passages import MS, Level, Pull, Scene, edges
+from tests.serial_pty import End
 from tests.virtual_time import VirtualLoop
 from tests.whole_table import Ground, Hid, Serial, WholeTable
 
@@ -77,26 +77,11 @@ class HeadTable(WholeTable):
         (self.head,) = [source for source in table.sources if isinstance(source, HeadSerial)]
         self.session = self.head.session = Tapped()
         self._began = loop.now()
-        self._master: int | None = None
-        self.port = self.folder / "head"
-        self.plug()
+        self.cable = End(self.folder / "head")
+        self.cable.plug()
         self._work = asyncio.create_task(self._carry())
 
     # --- the cable ------------------------------------------------------------------------------------------
-
-    def plug(self) -> None:
-        self._master, slave = os.openpty()
-        tty.setraw(slave)
-        os.set_blocking(self._master, False)
-        self.port.unlink(missing_ok=True)
-        self.port.symlink_to(os.ttyname(slave))
-        os.close(slave)
-
-    def unplug(self) -> None:
-        self.port.unlink(missing_ok=True)  # before its number can be another terminal's
-        if self._master is not None:
-            os.close(self._master)
-        self._master = None
 
     def noisy(self, per_million: int, seed: int) -> None:
         """From now on so many of a million bytes each way have a bit that is wrong."""
@@ -109,7 +94,7 @@ class HeadTable(WholeTable):
 
     @property
     def _is_linked(self) -> bool:
-        return self._master is not None and self.session.is_open
+        return self.cable.plugged and self.session.is_open
 
     async def _carry(self) -> None:
         bench, session = self.chip.bench, self.session
@@ -120,17 +105,17 @@ class HeadTable(WholeTable):
             if not self._is_linked:
                 continue  # nobody listens, and what was sent is gone
             if data:
-                assert self._master is not None
-                session.written += os.write(self._master, data)
+                assert self.cable.plugged
+                session.written += os.write(self.cable.master, data)
                 await self.until(lambda: not self._is_linked or session.fed == session.written)
             if session.read != session.taken:
                 await self.until(lambda: not self._is_linked or self._has_all())
 
     def _has_all(self) -> bool:
         """Whether the chip has all that the table sent it: what is there yet, it gets now."""
-        assert self._master is not None
+        assert self.cable.plugged
         with contextlib.suppress(BlockingIOError):
-            data = os.read(self._master, 4_096)
+            data = os.read(self.cable.master, 4_096)
             self.chip.bench.receive(data)
             self.session.read += len(data)
         return self.session.read == self.session.taken
@@ -153,5 +138,5 @@ class HeadTable(WholeTable):
         await super().close()
         self._work.cancel()
         await asyncio.gather(self._work, return_exceptions=True)
-        self.unplug()
+        self.cable.unplug()
         self.chip.bench.close()

@@ -28,6 +28,10 @@ class End:
         self.name = name
         self.master = -1
 
+    @property
+    def plugged(self) -> bool:
+        return self.master >= 0
+
     def plug(self) -> None:
         self.master, slave = os.openpty()
         tty.setraw(slave)
@@ -36,8 +40,9 @@ class End:
         os.close(slave)
 
     def unplug(self) -> None:
-        self.name.unlink()
-        os.close(self.master)
+        self.name.unlink(missing_ok=True)  # before its number can be another terminal's
+        if self.plugged:
+            os.close(self.master)
         self.master = -1
 
     def read(self) -> bytes:
@@ -87,7 +92,7 @@ class PtyLine:
                 self._held[end] = b""
 
     def close(self) -> None:
-        self.unplug(*[name for name, end in self.ends.items() if end.master >= 0])
+        self.unplug(*[name for name, end in self.ends.items() if end.plugged])
 
     async def carry(self) -> None:
         while True:  # noqa: ASYNC110 - no event tells that a program has written to a pty
@@ -115,10 +120,10 @@ class PtyLine:
 
     def _move(self, source: str, target: str) -> int:
         from_, to = self.ends[source], self.ends[target]
-        data = from_.read() if from_.master >= 0 else b""
+        data = from_.read() if from_.plugged else b""
         self.carried += len(data)
         held = self._held[target] + self.noises[target].spoil(data)
-        if to.master < 0 or len(held) > HELD_MAX:
+        if not to.plugged or len(held) > HELD_MAX:
             self.lost += len(held)
             held = b""
         self._held[target] = to.write(held) if held else b""

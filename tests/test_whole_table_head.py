@@ -193,18 +193,18 @@ async def hang(table: HeadTable) -> None:
 
 
 async def unplugged(table: HeadTable) -> None:
-    table.unplug()
+    table.cable.unplug()
     await waited(table, lambda: table.standing("I41", "head") is not None, "the head is missed")
     await table.rest(LOST_MS)
-    table.plug()
+    table.cable.plug()
 
 
 async def reset_while_unplugged(table: HeadTable) -> None:
-    table.unplug()
+    table.cable.unplug()
     await table.rest(LOST_MS)
     await by_fuse(table)
     await table.rest(LOST_MS)
-    table.plug()
+    table.cable.plug()
 
 
 RESTARTS: dict[str, tuple[Callable[[HeadTable], Awaitable[None]], bool]] = {  # whether people must say what moved
@@ -251,7 +251,7 @@ def test_a_card_that_people_counted_while_the_head_was_unplugged_is_no_second_on
         assert isinstance(table, HeadTable)
         await load(table)
         await deal(table, FIRST, rng)
-        table.unplug()
+        table.cable.unplug()
         await waited(table, lambda: table.standing("I41", "head") is not None, "the head is missed")
         await table.draw("card", rng)
         await table.rest(GLANCE_MS)
@@ -261,7 +261,7 @@ def test_a_card_that_people_counted_while_the_head_was_unplugged_is_no_second_on
         await table.scan(REST[0][1])
         await waited(table, lambda: not loaded(table).unread, "the card is read")
         before = table.session.counts["card"]
-        table.plug()
+        table.cable.plug()
         await waited(table, lambda: table.session.counts["card"] > before, "the head tells of it")
         await table.rest(LOST_MS)
         assert loaded(table).out == len(FIRST) + 1
@@ -279,11 +279,11 @@ def test_a_card_that_leaves_while_the_head_is_unplugged_is_told_when_it_is_back(
         assert isinstance(table, HeadTable)
         await load(table)
         await deal(table, FIRST, rng)
-        table.unplug()
+        table.cable.unplug()
         await table.draw("card", rng)
         await table.rest(LOST_MS)
         assert loaded(table).out == len(FIRST)
-        table.plug()
+        table.cable.plug()
         await waited(table, lambda: table.standing("I41", "head") is None, "the head is there again")
         await show(table, len(FIRST) + 1, REST[0][1])
         await deal(table, REST[1:], rng, len(FIRST) + 1)
@@ -345,12 +345,12 @@ class Hands:
     async def come_out(self) -> None:
         away = self.rng.choice(AWAY_MS)
         await self.table.rest(self.rng.uniform(0, 400))
-        self.table.unplug()
+        self.table.cable.unplug()
         await self.table.rest(away / 2)
         if self.rng.random() < 0.3:
             self.table.chip.bench.reset(self.rng.choice([Cause.EXTERNAL, Cause.POWER]), hold=BY_FUSE_US)
         await self.table.rest(away / 2)
-        self.table.plug()
+        self.table.cable.plug()
 
 
 @pytest.mark.timeout(600)

@@ -9,9 +9,7 @@ import asyncio
 import errno
 import gc
 import json
-import os
 import signal
-import tty
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -40,6 +38,7 @@ from tests.adapters.test_scanner_hid import Keyboard, Machine, typed
 from tests.fake_panel import FakeBus, FakeI2c, FakePanel
 from tests.gpio_request import Bank, Chips
 from tests.passages import MS, Level, Pull, Scene, edges
+from tests.serial_pty import End
 from tests.virtual_time import VirtualLoop, run
 
 INNER, OUTER, CUT, PRESENT, LID = Line
@@ -119,36 +118,21 @@ class Ground(wiring.Ground):
         return FakeI2c(self.bus)
 
 
-class Serial:
+class Serial(End):
     """A scanner on a pty behind a link, as by-id names are."""
 
     driver = "serial"
 
     def __init__(self, link: Path) -> None:
-        self.link = link
-        self._master: int | None = None
+        super().__init__(link)
         self.plug()
 
     @property
-    def plugged(self) -> bool:
-        return self._master is not None
-
-    def plug(self) -> None:
-        self._master, slave = os.openpty()
-        tty.setraw(slave)
-        self.link.unlink(missing_ok=True)
-        self.link.symlink_to(os.ttyname(slave))
-        os.close(slave)
-
-    def unplug(self) -> None:
-        self.link.unlink(missing_ok=True)  # before its number can be another terminal's
-        if self._master is not None:
-            os.close(self._master)
-        self._master = None
+    def link(self) -> Path:
+        return self.name
 
     def send(self, text: str, now: int) -> None:
-        assert self._master is not None
-        assert os.write(self._master, text.encode()) == len(text)
+        assert self.write(text.encode()) == b""
 
 
 class Hid:
