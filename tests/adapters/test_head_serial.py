@@ -249,7 +249,7 @@ def test_a_short_reset_with_nothing_under_way_holds_nobody_up(port: Path) -> Non
                     pytest.fail("each short reset holds the table")
                 bench.happens(Kind.CARD)
                 await until(lambda: table.of(CardMoved))
-                assert table.faults() == ["gone"]
+                await until(lambda: table.faults() == ["gone"])
 
     asyncio.run(main())
 
@@ -265,8 +265,8 @@ def test_the_port_is_not_there(port: Path) -> None:
             with pytest.raises(AskError, match="is not there"):
                 await head.ask(AskLevels())
             with PtyHead(port):
-                await until(head.opened.is_set)
-            assert table.faults() == [says, "gone"]
+                await until(lambda: table.faults() == [says, "gone"])
+                assert head.opened.is_set()
 
     asyncio.run(main())
 

@@ -214,6 +214,7 @@ def test_cut_at_any_byte_and_with_any_cursor_the_file_ends_whole(
     async def story() -> None:
         async with Writing(path, outbox) as writing:
             await writing.drained()
+            await until(lambda: path.read_bytes() == whole, "the end cut off, also where nothing is to be written")
 
     run(story())
     assert path.read_bytes() == whole
