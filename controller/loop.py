@@ -17,7 +17,7 @@ from .core.conditions import Refused
 from .core.events import Event, FaultGone, FaultSeen
 from .core.facts import Fact, ShoeOpened
 from .core.records import RecordError
-from .core.state import State, evolve
+from .core.state import State, fold
 from .core.table import due, play
 from .core.view import View, of_disk, of_start, view
 from .ports import Clock, Journal, JournalError, Outcome, Panel, Sealed
@@ -59,8 +59,7 @@ def recover(journal: Journal) -> State:
     except RecordError as error:
         raise JournalError(f"this version cannot read the journal: {error}. Start the version that wrote it") from error
     for row in rows:
-        for fact in row.facts:
-            state = evolve(state, fact)
+        state = fold(state, row.facts)
     return state
 
 

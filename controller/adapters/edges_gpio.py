@@ -92,11 +92,8 @@ class EdgesGpio:
         self._retry_s = retry_s
         self._now = now
         self._fault: str | None = None  # the text of the chip's fault that stands; None: not known yet
-        self._inherited: set[str] = {
-            *Line,
-            EDGES,
-            HEAD,
-        }  # parts whose fault a run before this one may have left standing
+        # Parts whose fault a run before this one may have left standing.
+        self._inherited: set[str] = {*Line, EDGES, HEAD}
         self._troubles: dict[str, str] = {}  # those of the sensors' faults that stand, by part
         self._seen: Counter[Line] = Counter()  # edges
         self._look_at = 0

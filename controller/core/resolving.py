@@ -9,7 +9,7 @@ from .conditions import Refused, authorise
 from .dealing import begin_round
 from .facts import Fact, Phase, Who
 from .shoe import after_round, closed, cut_by_void, deny_cut, shoe_of, unnumbered
-from .state import Condition, State, evolve
+from .state import Condition, State, fold
 
 # What the feed says of a round that a condition voided.
 _REASONS = {
@@ -39,8 +39,7 @@ def _void(state: State, reason: str, by: tuple[str, ...], then: Phase | None = N
     unread = (f.CardOut(shoe.out + 1, 0),) if unnumbered(state) else ()
     numbers = (*round_.numbers, *waiting, *(card.n for card in unread))
     cut = cut_by_void(state)
-    for fact in (*unread, *cut):
-        state = evolve(state, fact)
+    state = fold(state, (*unread, *cut))
     then = then or after_round(state, round_.number)
     if not numbers:
         return (f.RoundCancelled(round_.number, reason, by, then),)

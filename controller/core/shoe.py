@@ -261,11 +261,22 @@ def cut_by_void(state: State) -> tuple[Fact, ...]:
     return (drawn, *_misplaced(state, passed.n_before))
 
 
+def left_as_card(state: State, event: events.CutCardSeen) -> bool:
+    """Whether its code alone tells the cut card from a card: the sensors saw one leave, and it got a number."""
+    procedure = state.procedure
+    return event.via == "code" and procedure.sensors and (event.hand or not procedure.reads_ahead)
+
+
 def cut_in_rest(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
     """Drawn with what is left, and told from a card by its code alone: what was counted last is no card (A5, B11)."""
-    shoe, procedure = shoe_of(state), state.procedure
-    moved = event.via == "code" and procedure.sensors and (event.hand or not procedure.reads_ahead)
-    if not moved or shoe.cut or shoe.cut_numbers or not shoe.out or shoe.fate(shoe.out) is not Fate.LEFT:
+    shoe = shoe_of(state)
+    if (
+        not left_as_card(state, event)
+        or shoe.cut
+        or shoe.cut_numbers
+        or not shoe.out
+        or shoe.fate(shoe.out) is not Fate.LEFT
+    ):
         return ()
     return (f.CutCardNumbered(shoe.out),)
 

@@ -7,7 +7,7 @@ Named tuples, because a round makes a dozen of them and `_replace` is the cheape
 invariants; it runs on every State made, in production too, and a broken one ends the program before anything shows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -178,6 +178,13 @@ def evolve(state: State, fact: Fact) -> State:
         assert grown in (0, 1), "a fact makes at most one card number, and none drops one"
     check(after)
     return after
+
+
+def fold(state: State, facts: Iterable[Fact]) -> State:
+    """The state after these facts, in their order."""
+    for fact in facts:
+        state = evolve(state, fact)
+    return state
 
 
 def check(state: State) -> None:

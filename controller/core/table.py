@@ -25,7 +25,7 @@ from .conditions import Refused
 from .events import Event
 from .facts import Fact, Phase, Stops
 from .profile import Opens
-from .state import State, evolve
+from .state import State, fold
 
 Handler = Callable[[State, Any], tuple[Fact, ...]]
 
@@ -75,12 +75,6 @@ def play(state: State, event: Event) -> Iterator[tuple[Event, tuple[Fact, ...], 
             yield time, facts, state
     facts = decide(state, event)
     yield event, facts, fold(state, facts)
-
-
-def fold(state: State, facts: tuple[Fact, ...]) -> State:
-    for fact in facts:
-        state = evolve(state, fact)
-    return state
 
 
 # --- what follows from facts ------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from . import facts as f
 from .cards import Card
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
-from .shoe import after_round, has_begun, is_cut_doubtful, load, pending_unread, shoe_of
-from .state import Condition, Fate, Shoe, State, Waiting, evolve
+from .shoe import after_round, has_begun, is_cut_doubtful, left_as_card, load, pending_unread, shoe_of
+from .state import Condition, Fate, Shoe, State, Waiting, fold
 
 MILLISECOND = 1_000_000
 NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEALING})
@@ -114,8 +114,7 @@ def unread(state: State, event: events.CardUnread) -> tuple[Fact, ...]:
     if conditions.sees(state) and not pending:
         return (failed,)
     unsure = _unsure(state)  # the one that could not be read may be any of them
-    for fact in unsure:
-        state = evolve(state, fact)
+    state = fold(state, unsure)
     code = "I02" if unsure else "I01"
     return (*unsure, failed, *conditions.misread(state, code, _which(state, pending_unread(state))))
 
@@ -162,8 +161,7 @@ def not_read(state: State) -> tuple[Fact, ...]:
     if not state.shoe or not pending_unread(state) or not (_awaits_card(state) or dealing.is_unsure(state)):
         return (spent,)
     unsure = _unsure(state)
-    for fact in unsure:
-        state = evolve(state, fact)
+    state = fold(state, unsure)
     pending = pending_unread(state)
     code = "I01" if len(pending) == 1 else "I02"
     if conditions.find(state, code):
@@ -247,8 +245,8 @@ def cut_card(state: State, event: events.CutCardSeen) -> tuple[Fact, ...]:
 
 def _cut_moved(state: State, event: events.CutCardSeen) -> int | None:
     """The number that the cut card got as it left, where only its code tells it from a card: they pair by order."""
-    procedure, shoe = state.procedure, shoe_of(state)
-    if event.via != "code" or not procedure.sensors or (procedure.reads_ahead and not event.hand):
+    shoe = shoe_of(state)
+    if not left_as_card(state, event):
         return None
     unread = [n for n in shoe.unread if shoe.fate(n) is Fate.PENDING]
     misread = {c.n for c in state.conditions if c.code == "I01"}  # by order, but for one that the scanner has missed

@@ -15,8 +15,8 @@ from controller.core.events import (
     Restarted,
 )
 from controller.core.profile import Confirms, Opens, Procedure
-from controller.core.state import State, evolve
-from controller.core.table import decide, fold
+from controller.core.state import State, evolve, fold
+from controller.core.table import decide
 from tests.bench.report import Figure
 from tests.profiles import COMMISSION
 from tests.shoes import SHOES, Shoe

@@ -17,8 +17,8 @@ from controller.core import state as state_module
 from controller.core.events import CardKnown, CardUnseen, CutCardPlaced, Elapsed, Event, ResolveAsked
 from controller.core.facts import PUBLIC, Fact, Phase
 from controller.core.records import EVENTS, FACTS
-from controller.core.state import LEADS_TO, State, evolve
-from controller.core.table import TABLE, decide, fold
+from controller.core.state import LEADS_TO, State, evolve, fold
+from controller.core.table import TABLE, decide
 from tests.core.watch import Watch
 from tests.table.driver import Mismatch
 from tests.table.language import SCRIPTS, Script, check

@@ -31,8 +31,8 @@ from controller.core.profile import (
     Rescan,
     Stage,
 )
-from controller.core.state import State
-from controller.core.table import due, fold
+from controller.core.state import State, fold
+from controller.core.table import due
 from controller.core.view import Text, view
 from tests.profiles import COMMISSION, PROFILES
 from tests.table.driver import SECOND, ZERO, Mismatch, Observer, Table
