@@ -216,6 +216,7 @@ def test_unplugged_and_plugged_in_again(port: Path) -> None:
         table = Table()
         with PtyHead(port) as bench:
             async with running(port, table) as head:
+                await until(lambda: table.faults() == ["gone"])
                 bench.unplug()
                 await until(lambda: not head.opened.is_set() and table.faults()[1:])
                 bench.plug()
