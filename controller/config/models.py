@@ -113,7 +113,7 @@ class Shoe(Section):
     lid: Pin | None = Field(default=None, description="the lid switch (G3)")
     present: Pin | None = Field(default=None, description="the sensor that sees a card in the mouth")
     port: File | None = Field(default=None, description="the sensor head's device: its path under /dev/serial/by-id")
-    baud: Literal[57600, 115200, 250000] = Field(default=57600, description="speed of the sensor head's line")
+    baud: Literal[57600] = Field(default=57600, description="speed of the sensor head's line: its firmware has one")
 
 
 class Lamps(Section):

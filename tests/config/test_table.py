@@ -1,12 +1,15 @@
 """The keys of table.yaml: each for itself, together, and what the core is given of them (DESIGN 3 and 8)."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from controller import config
 from controller.config import table
+from controller.config.models import Shoe
 from controller.core.profile import Confirms, Opens, Position, Procedure, Rescan
+from controller.link import messages
 from tests.config.cases import TABLE, Case, cases, check, errors, whole
 
 
@@ -88,6 +91,9 @@ scanner: {codes: ▸plane}
 
 scanner: {baud: ▸9601}
 ! baud must be 1200, 2400
+
+shoe: {driver: head, port: /dev/serial/by-id/x, baud: ▸115200}
+! baud must be 57600, not '115200' (speed of the sensor head's line
 
 scanner: {cut_code: ▸' CUT'}
 ! cut_code is not written as it must be
@@ -503,6 +509,12 @@ PROCEDURES = {
 @pytest.mark.parametrize(("text", "expected"), PROCEDURES.items())
 def test_procedure_of(text: str, expected: Procedure) -> None:
     assert config.procedure_of(loaded(text)) == expected
+
+
+def test_the_sensor_head_is_offered_the_one_speed_that_it_speaks() -> None:
+    """`firmware/protocol/head.toml` has it; the firmware is built for it."""
+    assert get_args(Shoe.model_fields["baud"].annotation) == (messages.BAUD,)
+    assert loaded("shoe: {driver: head, port: /h}").shoe.baud == messages.BAUD
 
 
 def test_a_configuration_does_not_change() -> None:
