@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import pytest
 from babel.messages.catalog import Catalog
@@ -20,6 +20,7 @@ from babel.messages.pofile import read_po
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.config.profiles import Step
 from controller.control.parts import PARTS
 from controller.core import conditions
 from controller.core.cards import DECK, Slot
@@ -27,7 +28,7 @@ from controller.core.conditions import ROWS, Refused
 from controller.core.facts import Phase
 from controller.core.profile import Confirms
 from controller.core.resolving import REPORTED
-from controller.core.shoe import END_REASONS, KNOWN_STEPS
+from controller.core.shoe import END_REASONS
 from controller.core.state import State
 from controller.core.view import Prompt, Text, View, of_disk, view
 from controller.link.movements import Line
@@ -39,6 +40,7 @@ ROOT = Path(__file__).parent.parent
 LANGUAGES = ("en", "es")
 EVERY = tuple(map(Words, LANGUAGES))
 TABLE = "BAC-07"
+STEPS = get_args(Step)
 
 # A scenario: where its prompt is from, the table's options, its script (tests/panel_states.py); below it the panel at
 # its end: headline / line / line, and the strip where it is not blank.
@@ -581,7 +583,7 @@ def test_states_are_all_kinds() -> None:
     codes = {c.code for state in states() for c in conditions.standing(state)}
     assert codes >= set(ROWS)
     assert {state.phase for state in states()} == set(Phase)
-    assert {state.step for state in states()} >= set(KNOWN_STEPS) - {"burn"}  # it follows `load`: its own phase
+    assert {state.step for state in states()} >= set(STEPS) - {"burn"}  # it follows `load`: its own phase
     assert {state.procedure.confirm_result for state in states()} == set(Confirms)
     assert {state.procedure.offline_rounds for state in states()} == {False, True}
     assert any(state.round and state.round.dummy for state in states())
@@ -647,7 +649,7 @@ VALUES = {  # the widest that each value of a refusal may be
     "code": ("I07", "offline"),
     "choices": (" ".join(CHOICES), "-"),
     "who": ("auto", "server", "none"),
-    "step": KNOWN_STEPS[: KNOWN_STEPS.index("load")],
+    "step": STEPS[: STEPS.index("load")],
     "reasons": (" ".join(END_REASONS),),
     "part": PARTS,
     "codes": (" ".join(REPORTED),),

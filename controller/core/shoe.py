@@ -12,7 +12,6 @@ from .state import Fate, Shoe, State
 
 # Who does each step of shoe work (B1, B12); what is not named is the dealer's.
 STEP_WHO = {"inspect": Who.PIT}
-KNOWN_STEPS = ("inspect", "wash", "riffle", "cut", "cut_card", "load", "burn")
 
 
 def shoe_of(state: State) -> Shoe:

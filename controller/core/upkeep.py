@@ -11,7 +11,6 @@ from .shoe import after_round, has_begun, is_cut_doubtful, left_as_card, load, p
 from .state import Condition, Fate, Shoe, State, Waiting, fold
 
 MILLISECOND = 1_000_000
-NEEDS_READING = frozenset({Phase.BURNING, Phase.READY, Phase.CLOSING, Phase.DEALING})
 
 
 # --- numbers and readings: movement and scan pair by order ---------------------------------------------
