@@ -30,8 +30,8 @@ from .core.conditions import Refused
 from .core.facts import Phase, Stops
 from .core.profile import Confirms, Opens, Procedure, Profile
 from .core.records import RecordError
-from .core.shoe import counts, shoe_of
-from .core.state import State
+from .core.shoe import counts
+from .core.state import State, round_of, shoe_of
 from .keys import KeyFileError, TableKey
 from .link.hosts import Status
 from .ports import JournalError, Outcome, Source
@@ -562,8 +562,7 @@ class _Felt:
             self._do(e.ConfirmPressed(self._line, by=TWO))
 
     def _lacks(self) -> str:
-        round_ = self._state.round
-        assert round_ is not None
+        round_ = round_of(self._state)
         return f"{round_.number}, whose {rules.next_slot(round_.cards)} is missing"
 
     def _do(self, event: e.Event) -> list[dict[str, Any]]:

@@ -6,15 +6,10 @@ from .bets import open_bets
 from .conditions import Refused
 from .facts import Fact, Phase, Timer
 from .profile import Opens, Stage
-from .shoe import after_round, has_begun, shoe_of
-from .state import Round, State
+from .shoe import after_round, has_begun
+from .state import State, round_of, shoe_of
 
 SECOND = 1_000_000_000
-
-
-def round_of(state: State) -> Round:
-    assert state.round is not None, "this phase has a round"
-    return state.round
 
 
 def start(state: State, event: events.StartPressed) -> tuple[Fact, ...]:

@@ -2,12 +2,12 @@
 
 from . import bets, conditions, events, rules
 from . import facts as f
-from .betting import SECOND, close, open_stage, round_of
+from .betting import SECOND, close, open_stage
 from .conditions import Refused
 from .facts import Fact, HandResult, Phase, Timer
 from .profile import Confirms, Opens, Rescan, Stage
-from .shoe import after_round, is_ninth, pending_unread, shoe_of
-from .state import Round, Shoe, State, evolve
+from .shoe import after_round, is_ninth, pending_unread
+from .state import Round, Shoe, State, evolve, round_of, shoe_of
 
 CONFIRM_DEAF_NS = 700_000_000  # a CONFIRM this soon after the last card was not meant for the result (DESIGN 6)
 

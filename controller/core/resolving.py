@@ -8,8 +8,8 @@ from .betting import draw_called
 from .conditions import Refused, authorise
 from .dealing import begin_round
 from .facts import Fact, Phase, Who
-from .shoe import after_round, closed, cut_by_void, deny_cut, shoe_of, unnumbered
-from .state import Condition, State, fold
+from .shoe import after_round, closed, cut_by_void, deny_cut, unnumbered
+from .state import Condition, State, fold, round_of, shoe_of
 
 # What the feed says of a round that a condition voided.
 _REASONS = {
@@ -136,11 +136,9 @@ def _dummy_early(state: State, c: Condition, event: events.ResolveAsked) -> tupl
 
 def _without_card(state: State, c: Condition, by: tuple[str, ...]) -> tuple[Fact, ...]:
     """The round is void, but card n of the condition is not its card."""
-    round_ = state.round
-    assert round_ is not None
+    round_ = round_of(state)
     then = after_round(state, round_.number)
-    numbers = round_.numbers
-    return (f.RoundVoided(round_.number, _REASONS[c.code], round_.cards, numbers, by, then, round_.dummy),)
+    return (f.RoundVoided(round_.number, _REASONS[c.code], round_.cards, round_.numbers, by, then, round_.dummy),)
 
 
 def _burn_extra(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:

@@ -8,15 +8,10 @@ from .cards import LETTER, Card
 from .conditions import Refused, authorise
 from .facts import Fact, Phase, Who
 from .profile import Burn, CutFirst, LastRound, Profile
-from .state import Fate, Shoe, State
+from .state import Fate, Shoe, State, round_of, shoe_of
 
 # Who does each step of shoe work (B1, B12); what is not named is the dealer's.
 STEP_WHO = {"inspect": Who.PIT}
-
-
-def shoe_of(state: State) -> Shoe:
-    assert state.shoe is not None, "this phase has a shoe"
-    return state.shoe
 
 
 def burn_after(card: Card) -> int:
@@ -181,8 +176,7 @@ def cut_outside(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
 
 def cut_before_first(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     """In betting or closing: with a card of the round out it is inside it, else before it."""
-    round_, shoe = state.round, shoe_of(state)
-    assert round_ is not None
+    round_, shoe = round_of(state), shoe_of(state)
     if round_.numbers:
         return cut_in_round(state, event)
     facts = _cut(state, event, "between", round_.number)
@@ -193,8 +187,7 @@ def cut_before_first(state: State, event: events.CutCardPlaced) -> tuple[Fact, .
 
 def cut_in_round(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     """Between the first and the last required card: this round is the last, or one more is."""
-    round_, shoe = state.round, shoe_of(state)
-    assert round_ is not None
+    round_, shoe = round_of(state), shoe_of(state)
     if round_.next is None:
         return cut_in_result(state, event)
     more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
@@ -204,9 +197,7 @@ def cut_in_round(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
 
 def cut_in_result(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
     """After the last required card it belongs to the next round (I20)."""
-    round_ = state.round
-    assert round_ is not None
-    return _cut(state, event, "between", round_.number + 1, "I20")
+    return _cut(state, event, "between", round_of(state).number + 1, "I20")
 
 
 def _cut(state: State, event: events.CutCardPlaced, where: str, upcoming: int, code: str = "I19") -> tuple[Fact, ...]:

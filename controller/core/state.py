@@ -166,6 +166,18 @@ class State(NamedTuple):
     key_turned: bool = False  # the pit boss's key is in its switch
 
 
+def shoe_of(state: State) -> Shoe:
+    """The shoe of a table that has one loaded; AssertionError where it has none."""
+    assert state.shoe is not None, "a shoe is loaded"
+    return state.shoe
+
+
+def round_of(state: State) -> Round:
+    """The round of a table that is in one; AssertionError where it is in none."""
+    assert state.round is not None, "a round is in progress"
+    return state.round
+
+
 def evolve(state: State, fact: Fact) -> State:
     """The state after a fact. Total over every kind of fact; AssertionError when an invariant breaks."""
     kind = type(fact)
@@ -276,16 +288,6 @@ def _gone(waiting: tuple[Waiting, ...], n: int) -> tuple[Waiting, ...]:
     return tuple([other for other in waiting if other.n != n]) if waiting else waiting
 
 
-def _shoe(state: State) -> Shoe:
-    assert state.shoe is not None, "this fact needs a shoe"
-    return state.shoe
-
-
-def _round(state: State) -> Round:
-    assert state.round is not None, "this fact needs a round"
-    return state.round
-
-
 _ROUND_TIMERS = (Timer.BETTING, Timer.GRACE, Timer.READ, Timer.CONFIRM, Timer.REMIND, Timer.EMPTY)
 
 
@@ -363,7 +365,7 @@ def _shoe_opened(state: State, fact: f.ShoeOpened) -> State:
 
 
 def _card_out(state: State, fact: f.CardOut) -> State:
-    shoe = _shoe(state)
+    shoe = shoe_of(state)
     assert fact.n == shoe.out + 1, "numbers count up by one"
     unread = shoe.unread
     if unread and state.phase is not Phase.BURNING and not _reads_burned(shoe):
@@ -393,7 +395,7 @@ def _reads_burned(shoe: Shoe) -> bool:
 
 
 def _card_read(state: State, fact: f.CardRead) -> State:
-    shoe = _shoe(state)
+    shoe = shoe_of(state)
     shoe = shoe._replace(
         faces=_put(shoe.faces, fact.n, LETTER[fact.card]),
         unread=_drop(shoe.unread, fact.n),
@@ -406,7 +408,7 @@ def _card_read(state: State, fact: f.CardRead) -> State:
 
 
 def _card_burned(state: State, fact: f.CardBurned) -> State:
-    before = _shoe(state)
+    before = shoe_of(state)
     shoe = _fate(before, fact.n, Fate.BURNED, fact.card)
     if state.phase is Phase.BURNING:
         shoe = shoe._replace(burn_of=fact.of, burn_done=fact.done)
@@ -420,21 +422,21 @@ def _burn_ended(state: State, fact: f.BurnEnded) -> State:
 
 
 def _cut_card_passed(state: State, fact: f.CutCardPassed) -> State:
-    return state._replace(shoe=_shoe(state)._replace(cut_passed=fact))
+    return state._replace(shoe=shoe_of(state)._replace(cut_passed=fact))
 
 
 def _cut_card_numbered(state: State, fact: f.CutCardNumbered) -> State:
-    return state._replace(shoe=_fate(_shoe(state), fact.n, Fate.CUT), deadlines=_without(state, Timer.READ))
+    return state._replace(shoe=_fate(shoe_of(state), fact.n, Fate.CUT), deadlines=_without(state, Timer.READ))
 
 
 def _cut_card_denied(state: State, fact: f.CutCardDenied) -> State:
-    shoe = _shoe(state)._replace(cut=False, cut_drawn=None, cut_waits=None, last_round=None)
+    shoe = shoe_of(state)._replace(cut=False, cut_drawn=None, cut_waits=None, last_round=None)
     round_ = state.round._replace(last=fact.last) if state.round else None
     return state._replace(shoe=shoe, round=round_)
 
 
 def _cut_card_drawn(state: State, fact: f.CutCardDrawn) -> State:
-    shoe = _shoe(state)._replace(cut=True, cut_passed=None, cut_drawn=fact, last_round=fact.last_round)
+    shoe = shoe_of(state)._replace(cut=True, cut_passed=None, cut_drawn=fact, last_round=fact.last_round)
     round_ = state.round
     if round_ is not None:
         round_ = round_._replace(last=round_.number >= fact.last_round)
@@ -442,12 +444,12 @@ def _cut_card_drawn(state: State, fact: f.CutCardDrawn) -> State:
 
 
 def _shoe_end_queued(state: State, fact: f.ShoeEndQueued) -> State:
-    shoe = _shoe(state)._replace(end=fact.reason)
+    shoe = shoe_of(state)._replace(end=fact.reason)
     return state._replace(shoe=shoe, phase=fact.then or state.phase)
 
 
 def _card_left(state: State, fact: f.CardLeft) -> State:
-    return state._replace(shoe=_fate(_shoe(state), fact.n, Fate.LEFT), deadlines=_without(state, Timer.READ))
+    return state._replace(shoe=_fate(shoe_of(state), fact.n, Fate.LEFT), deadlines=_without(state, Timer.READ))
 
 
 def _shoe_closed(state: State, fact: f.ShoeClosed) -> State:
@@ -457,7 +459,7 @@ def _shoe_closed(state: State, fact: f.ShoeClosed) -> State:
 
 def _round_begun(state: State, fact: f.RoundBegun) -> State:
     round_ = Round(fact.round, fact.bets, fact.last_round, fact.dummy, next=fact.next)
-    return state._replace(phase=Phase.DEALING, shoe=_shoe(state)._replace(rounds=fact.round), round=round_)
+    return state._replace(phase=Phase.DEALING, shoe=shoe_of(state)._replace(rounds=fact.round), round=round_)
 
 
 def _betting_opened(state: State, fact: f.BettingOpened) -> State:
@@ -472,13 +474,13 @@ def _betting_opened(state: State, fact: f.BettingOpened) -> State:
     return state._replace(
         phase=Phase.BETTING,
         round=round_,
-        shoe=_shoe(state)._replace(rounds=fact.round),
+        shoe=shoe_of(state)._replace(rounds=fact.round),
         deadlines=_set(state, Timer.BETTING, fact.closes_at),
     )
 
 
 def _betting_closed(state: State, fact: f.BettingClosed) -> State:
-    round_ = _round(state)
+    round_ = round_of(state)
     assert round_.betting is not None, "what closes was open"
     betting = round_.betting._replace(closed_at=fact.at, draw=fact.draw, closed_seqno=state.seqno + 1)
     round_ = round_._replace(betting=betting)
@@ -487,14 +489,14 @@ def _betting_closed(state: State, fact: f.BettingClosed) -> State:
 
 
 def _draw_called(state: State, fact: f.DrawCalled) -> State:
-    round_ = _round(state)
+    round_ = round_of(state)
     assert round_.betting is not None
     round_ = round_._replace(betting=round_.betting._replace(draw=True))
     return state._replace(round=round_, deadlines=_without(state, Timer.GRACE))
 
 
 def _card_dealt(state: State, fact: f.CardDealt) -> State:
-    round_, shoe, n = _round(state), _shoe(state), fact.n
+    round_, shoe, n = round_of(state), shoe_of(state), fact.n
     round_ = round_._replace(
         numbers=(*round_.numbers, n),
         slots=(*round_.slots, fact.slot),
@@ -519,7 +521,7 @@ def _unsure(shoe: Shoe, n: int) -> int | None:
 
 def _card_corrected(state: State, fact: f.CardCorrected) -> State:
     """A scan taken back: the card is the last one of the round and waits to be read again."""
-    round_, shoe = _round(state), _shoe(state)
+    round_, shoe = round_of(state), shoe_of(state)
     assert fact.after is None and round_.numbers[-1] == fact.n, "only the last scan is taken back"
     shoe = shoe._replace(
         fates=_put(shoe.fates, fact.n, Fate.PENDING),
@@ -540,24 +542,24 @@ def _card_corrected(state: State, fact: f.CardCorrected) -> State:
 
 
 def _card_set_aside(state: State, fact: f.CardSetAside) -> State:
-    shoe = _shoe(state)
+    shoe = shoe_of(state)
     shoe = shoe._replace(aside=fact.n, unread=_drop(shoe.unread, fact.n))
     return state._replace(shoe=shoe, deadlines=_without(state, Timer.READ))
 
 
 def _card_discarded(state: State, fact: f.CardDiscarded) -> State:
-    return state._replace(shoe=_fate(_shoe(state), fact.n, Fate.VOID), deadlines=_without(state, Timer.READ))
+    return state._replace(shoe=_fate(shoe_of(state), fact.n, Fate.VOID), deadlines=_without(state, Timer.READ))
 
 
 def _card_admitted(state: State, fact: f.CardAdmitted) -> State:
-    shoe, betting = _shoe(state), _round(state).betting
+    shoe, betting = shoe_of(state), round_of(state).betting
     assert betting is not None and betting.closed_at is not None, "it came before a close"
     waiting = tuple([w._replace(at=betting.closed_at) if w.n == fact.n else w for w in shoe.waiting])
     return state._replace(shoe=shoe._replace(waiting=waiting))
 
 
 def _round_dealt(state: State, fact: f.RoundDealt) -> State:
-    after = state._replace(phase=Phase.RESULT, round=_round(state)._replace(dealt_at=fact.at))
+    after = state._replace(phase=Phase.RESULT, round=round_of(state)._replace(dealt_at=fact.at))
     if fact.confirm_at is None and fact.remind_at is None:
         return after
     after = after._replace(deadlines=_set(after, Timer.CONFIRM, fact.confirm_at))
@@ -565,7 +567,7 @@ def _round_dealt(state: State, fact: f.RoundDealt) -> State:
 
 
 def _round_completed(state: State, fact: f.RoundCompleted) -> State:
-    shoe = _shoe(state)._replace(unsure=None)
+    shoe = shoe_of(state)._replace(unsure=None)
     if not fact.dummy:
         shoe = shoe._replace(counted=shoe.counted + 1)
     deadlines = _without(state, *_ROUND_TIMERS) if state.deadlines else ()
@@ -579,7 +581,7 @@ def _round_completed(state: State, fact: f.RoundCompleted) -> State:
 
 
 def _round_voided(state: State, fact: f.RoundVoided) -> State:
-    shoe = _shoe(state)._replace(unsure=None)
+    shoe = shoe_of(state)._replace(unsure=None)
     for n in fact.numbers:
         shoe = _fate(shoe, n, Fate.VOID)
     return _round_gone(state, fact, fact.then)._replace(shoe=shoe, day=state.day._replace(voids=state.day.voids + 1))
@@ -669,18 +671,18 @@ def _key_moved(state: State, fact: f.KeyMoved) -> State:
 
 
 def _card_went_back(state: State, fact: f.CardWentBack) -> State:
-    shoe = _shoe(state)
+    shoe = shoe_of(state)
     return state._replace(shoe=shoe._replace(back=shoe.back + 1))
 
 
 def _card_came_again(state: State, fact: f.CardCameAgain) -> State:
-    shoe = _shoe(state)
+    shoe = shoe_of(state)
     assert shoe.back, "what comes again had gone back"
     return state._replace(shoe=shoe._replace(back=shoe.back - 1))
 
 
 def _cut_card_sighted(state: State, fact: f.CutCardSighted) -> State:
-    return state._replace(shoe=_shoe(state)._replace(cut_waits=fact.n_before))
+    return state._replace(shoe=shoe_of(state)._replace(cut_waits=fact.n_before))
 
 
 def _timer_set(state: State, fact: f.TimerSet) -> State:

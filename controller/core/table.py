@@ -25,7 +25,7 @@ from .conditions import Refused
 from .events import Event
 from .facts import Fact, Phase, Stops
 from .profile import Opens
-from .state import State, fold
+from .state import State, fold, shoe_of
 
 Handler = Callable[[State, Any], tuple[Fact, ...]]
 
@@ -155,8 +155,7 @@ def _scanned(state: State, event: e.CardScanned) -> tuple[Fact, ...]:
 
 def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:
     """A face is known: the number it belongs to, and whether that card may have its place now."""
-    shoe = state.shoe
-    assert shoe is not None
+    shoe = shoe_of(state)
     held = conditions.cards_held(state) and state.phase is not Phase.BETTING  # no hold keeps a betting open (I07)
     if not (held or shoe.waiting or shoe.unread or state.procedure.sensors):  # one scan is one card: the next number
         return _place(state, e.CardKnown(at, len(shoe.fates) + 1, at, card, read))

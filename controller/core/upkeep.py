@@ -7,8 +7,8 @@ from . import facts as f
 from .cards import Card
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
-from .shoe import after_round, has_begun, is_cut_doubtful, left_as_card, load, pending_unread, shoe_of
-from .state import Condition, Fate, Shoe, State, Waiting, fold
+from .shoe import after_round, has_begun, is_cut_doubtful, left_as_card, load, pending_unread
+from .state import Condition, Fate, Shoe, State, Waiting, fold, shoe_of
 
 MILLISECOND = 1_000_000
 

@@ -15,7 +15,7 @@ from .facts import Phase, RoundCancelled, RoundCompleted, Stops
 from .profile import Confirms, Limit, Opens, Rescan
 from .rules import next_slot, split
 from .shoe import pending_unread
-from .state import Condition, Round, Shoe, State
+from .state import Condition, Round, Shoe, State, shoe_of
 from .upkeep import in_sequence
 
 
@@ -110,7 +110,7 @@ def _unread(state: State, c: Condition) -> Variant:
         return where, {}
     cards = state.round.cards
     for waiting in in_sequence(state):
-        face = _shoe(state).face(waiting.n)
+        face = shoe_of(state).face(waiting.n)
         if face is None:
             break
         cards = (*cards, face)
@@ -136,7 +136,7 @@ def _missing_third(state: State, c: Condition) -> Variant:
 
 
 def _burned(state: State, c: Condition) -> Variant:
-    shoe = _shoe(state)
+    shoe = shoe_of(state)
     return "", {"of": str(shoe.burn_of), "done": str(shoe.burn_done)}
 
 
@@ -147,7 +147,7 @@ def _unconfirmed(state: State, c: Condition) -> Variant:
 def _recovered(state: State, c: Condition) -> Variant:
     if state.round is not None:
         return "", _hands(state.round)
-    return (".first", {}) if _shoe(state).burn_of is None else (".burn", _burned(state, c)[1])
+    return (".first", {}) if shoe_of(state).burn_of is None else (".burn", _burned(state, c)[1])
 
 
 def _lid(state: State, c: Condition) -> Variant:
@@ -192,7 +192,7 @@ def _preparing(state: State) -> Prompt:
 
 
 def _burning(state: State) -> Prompt:
-    shoe = _shoe(state)
+    shoe = shoe_of(state)
     if shoe.burn_of is None:
         return _prompt("burn.first", 2)
     counted = state.procedure.sensors or state.procedure.confirm_result is Confirms.NONE  # else one CONFIRM tells all
@@ -224,7 +224,7 @@ def _closing(state: State) -> Prompt:
 
 
 def _dealing(state: State) -> Prompt:
-    round_, unsure = state.round, _shoe(state).unsure
+    round_, unsure = state.round, shoe_of(state).unsure
     if round_ is not None and round_.next is not None:
         return _draw(state, round_.next)
     return _result(state) if unsure is None else _prompt("unsure", 2)
@@ -232,7 +232,7 @@ def _dealing(state: State) -> Prompt:
 
 def _draw(state: State, slot: Slot) -> Prompt:
     """Whose card is next and, for a third card, why."""
-    shoe, round_ = _shoe(state), state.round
+    shoe, round_ = shoe_of(state), state.round
     if shoe.aside is not None and (round_ is None or not round_.numbers):
         return _prompt("draw.aside", 2, {"slot": slot})
     if pending_unread(state) and not conditions.sees(state):
@@ -249,9 +249,7 @@ def _draw(state: State, slot: Slot) -> Prompt:
 
 
 def _result(state: State) -> Prompt:
-    round_ = state.round
-    assert round_ is not None
-    values = _points(round_)
+    values = _points(state.round)
     player, banker = int(values["player"]), int(values["banker"])
     who = "player" if player > banker else "banker" if banker > player else "tie"
     confirms = state.procedure.confirm_result is Confirms.DEALER or state.called
@@ -273,11 +271,6 @@ _INSTRUCTIONS: dict[Phase, Callable[[State], Prompt]] = {
     Phase.RESULT: _result,
     Phase.UNLOADING: _unloading,
 }
-
-
-def _shoe(state: State) -> Shoe:
-    assert state.shoe is not None
-    return state.shoe
 
 
 def _points(round_: Round | None) -> dict[str, str]:
@@ -376,7 +369,7 @@ def _lamps(state: State, top: Condition | None) -> Lamps:
     betting = round_.betting if round_ else None
     if round_ and betting and state.phase in (Phase.BETTING, Phase.CLOSING):
         pattern = Pattern.BETTING if state.phase is Phase.BETTING else Pattern.NO_MORE
-        buzz = "" if betting.heard else f"{_shoe(state).number}/{round_.number}/{betting.stage}"
+        buzz = "" if betting.heard else f"{shoe_of(state).number}/{round_.number}/{betting.stage}"
         return Lamps(pattern, betting.opened_at, betting.closes_at, state.called, buzz)
     if top and top.stops is Stops.CARDS:
         return Lamps(Pattern.HELD, call=state.called)
