@@ -8,7 +8,7 @@ from .betting import draw_called
 from .conditions import Refused, authorise
 from .dealing import begin_round
 from .facts import Fact, Phase, Who
-from .shoe import after_round, closed, cut_by_void, deny_cut, unnumbered
+from .shoe import after_round, closed, cut_by_void, deny_cut, in_sequence, unnumbered
 from .state import Condition, State, fold, round_of, shoe_of
 
 # What the feed says of a round that a condition voided.
@@ -35,9 +35,8 @@ def _void(state: State, reason: str, by: tuple[str, ...], then: Phase | None = N
     round_, shoe = state.round, shoe_of(state)
     if round_ is None:
         raise Refused("no_round")
-    waiting = (w.n for w in shoe.waiting if w.n != shoe.aside and not conditions.surplus(state, w.n))
     unread = (f.CardOut(shoe.out + 1, 0),) if unnumbered(state) else ()
-    numbers = (*round_.numbers, *waiting, *(card.n for card in unread))
+    numbers = (*round_.numbers, *(card.n for card in (*in_sequence(state), *unread)))
     cut = cut_by_void(state)
     state = fold(state, (*unread, *cut))
     then = then or after_round(state, round_.number)

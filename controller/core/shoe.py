@@ -8,7 +8,7 @@ from .cards import LETTER, Card
 from .conditions import Refused, authorise
 from .facts import Fact, Phase, Who
 from .profile import Burn, CutFirst, LastRound, Profile
-from .state import Fate, Shoe, State, round_of, shoe_of
+from .state import Fate, Shoe, State, Waiting, round_of, shoe_of
 
 # Who does each step of shoe work (B1, B12); what is not named is the dealer's.
 STEP_WHO = {"inspect": Who.PIT}
@@ -28,11 +28,13 @@ def is_ninth(shoe: Shoe, n: int, card: Card) -> bool:
 def has_begun(state: State) -> bool:
     """Whether the first card of the round has left the shoe, read or not (F3)."""
     round_ = state.round
-    if round_ is None:
-        return False
+    return round_ is not None and bool(round_.numbers or in_sequence(state) or unnumbered(state))
+
+
+def in_sequence(state: State) -> list[Waiting]:
+    """The cards that wait and may still have a place in the round: none is set aside, none is one too many."""
     shoe = shoe_of(state)
-    out = any(waiting.n != shoe.aside and not conditions.surplus(state, waiting.n) for waiting in shoe.waiting)
-    return bool(round_.numbers) or out or unnumbered(state)
+    return [w for w in shoe.waiting if w.n != shoe.aside and not conditions.surplus(state, w.n)]
 
 
 def unnumbered(state: State) -> bool:

@@ -7,7 +7,7 @@ from . import facts as f
 from .cards import Card
 from .facts import Deadline, Fact, Phase, Timer
 from .profile import Confirms, Opens
-from .shoe import after_round, has_begun, is_cut_doubtful, left_as_card, load, pending_unread
+from .shoe import after_round, has_begun, in_sequence, is_cut_doubtful, left_as_card, load, pending_unread
 from .state import Condition, Fate, Shoe, State, Waiting, fold, shoe_of
 
 MILLISECOND = 1_000_000
@@ -51,12 +51,6 @@ def unplaced(state: State) -> list[Waiting]:
     """The cards that wait for their place and for nothing else: none is set aside, or for people to decide."""
     shoe = shoe_of(state)
     return [w for w in shoe.waiting if w.n != shoe.aside and not conditions.about(state, w.n)] if shoe.waiting else []
-
-
-def in_sequence(state: State) -> list[Waiting]:
-    """The cards that wait and may still have a place in the round: none is set aside, none is one too many."""
-    shoe = shoe_of(state)
-    return [w for w in shoe.waiting if w.n != shoe.aside and not conditions.surplus(state, w.n)]
 
 
 def how_read(state: State, at: int) -> str:

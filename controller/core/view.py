@@ -14,9 +14,8 @@ from .cards import Card, Slot, total
 from .facts import Phase, RoundCancelled, RoundCompleted, Stops
 from .profile import Confirms, Limit, Opens, Rescan
 from .rules import next_slot, split
-from .shoe import pending_unread
+from .shoe import in_sequence, pending_unread
 from .state import Condition, Round, Shoe, State, shoe_of
-from .upkeep import in_sequence
 
 
 @dataclass(frozen=True, slots=True)
