@@ -5,9 +5,9 @@ from . import facts as f
 from .bets import open_bets
 from .conditions import Refused
 from .facts import Fact, Phase, Timer
-from .profile import Opens, Stage
+from .profile import Opens
 from .shoe import after_round, has_begun
-from .state import State, round_of, shoe_of
+from .state import Betting, State, round_of, shoe_of
 
 SECOND = 1_000_000_000
 
@@ -23,7 +23,7 @@ def start(state: State, event: events.StartPressed) -> tuple[Fact, ...]:
 def open_stage(state: State, at: int, index: int) -> tuple[Fact, ...]:
     """The betting time of a stage; its deadline is in the fact, durable before a lamp shows it (C1)."""
     shoe = shoe_of(state)
-    stage: Stage = shoe.profile.stages[index]
+    stage = shoe.profile.stages[index]
     number = state.round.number if state.round else shoe.rounds + 1
     seconds = stage.seconds if stage.seconds is not None else state.procedure.betting_seconds
     return (
@@ -39,10 +39,6 @@ def open_stage(state: State, at: int, index: int) -> tuple[Fact, ...]:
             last_round=after_round(state, number) is Phase.UNLOADING,
         ),
     )
-
-
-def time_is_up(state: State, deadline_at: int) -> tuple[Fact, ...]:
-    return close(state, "timer", deadline_at)
 
 
 def close_early(state: State, event: events.CloseAsked) -> tuple[Fact, ...]:
@@ -65,24 +61,24 @@ def waits_for_receipt(state: State) -> bool:
     return state.procedure.receipts and not state.procedure.offline_rounds
 
 
+def undrawn(state: State) -> Betting | None:
+    """The betting that has closed, and whose card is not asked for yet."""
+    betting = state.round.betting if state.round else None
+    return betting if betting and state.phase is Phase.CLOSING and not betting.draw else None
+
+
 def receipt(state: State, event: events.Receipt) -> tuple[Fact, ...]:
-    round_ = state.round
-    betting = round_.betting if round_ else None
-    if round_ is None or betting is None or state.phase is not Phase.CLOSING or betting.draw:
-        return ()
-    if conditions.find(state, "video"):
-        return ()  # its return brings a message, and that one's receipt asks again
+    betting = undrawn(state)
+    if betting is None or conditions.find(state, "video"):
+        return ()  # the picture's return brings a message, and that one's receipt asks again
     assert betting.closed_seqno is not None
-    return (f.DrawCalled(round_.number),) if event.seqno >= betting.closed_seqno else ()
+    return (f.DrawCalled(round_of(state).number),) if event.seqno >= betting.closed_seqno else ()
 
 
 def draw_called(state: State) -> tuple[Fact, ...]:
     """The picture is back in time: the card may be asked for, unless a receipt is waited for, which will say so."""
-    round_ = state.round
-    betting = round_.betting if round_ else None
-    if round_ is None or betting is None or state.phase is not Phase.CLOSING:
-        return ()
-    return () if betting.draw or waits_for_receipt(state) else (f.DrawCalled(round_.number),)
+    called = undrawn(state) is not None and not waits_for_receipt(state)
+    return (f.DrawCalled(round_of(state).number),) if called else ()
 
 
 def no_answer(state: State) -> tuple[Fact, ...]:

@@ -1,6 +1,7 @@
 """What people decide: voids, and the exits of the conditions that stand (irregularities.md, last column)."""
 
 from collections.abc import Callable
+from functools import partial
 
 from . import conditions, events
 from . import facts as f
@@ -108,9 +109,7 @@ def _void_round(state: State, c: Condition, event: events.ResolveAsked) -> tuple
 
 def _remove_foreign(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
     """The foreign card is put away; it was one of the cards loaded, so it keeps, or now gets, a number (I06)."""
-    if "n" in c.detail:
-        return (f.CardDiscarded(c.n), _done(c, event))
-    n = shoe_of(state).out + 1
+    n = c.n if "n" in c.detail else shoe_of(state).out + 1
     return (f.CardDiscarded(n), _done(c, event))
 
 
@@ -170,15 +169,7 @@ def _accept_count(state: State, c: Condition, event: events.ResolveAsked) -> tup
     return (_done(c, event), *closed(state, int(c.detail["left"]), event.by))
 
 
-def _one_out(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
-    return _moved_unclear(state, c, event, 1)
-
-
-def _two_out(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fact, ...]:
-    return _moved_unclear(state, c, event, 2)
-
-
-def _moved_unclear(state: State, c: Condition, event: events.ResolveAsked, cards: int) -> tuple[Fact, ...]:
+def _moved_unclear(state: State, c: Condition, event: events.ResolveAsked, *, cards: int) -> tuple[Fact, ...]:
     """So many cards left in a movement that the sensors could not judge: each gets its number now (I08).
 
     One that left while bets were open stays early, however long people took to say so (I07).
@@ -220,7 +211,7 @@ def _differ(state: State, c: Condition, event: events.ResolveAsked) -> tuple[Fac
     if state.round is None and shoe.burn_of is None:
         return (_done(c, event),)  # no card was known that could differ
     if state.round is None:
-        short = conditions.raised(state, "I25", {"of": str(shoe.burn_of or 0), "done": str(shoe.burn_done)})
+        short = conditions.raised(state, "I25", {"of": str(shoe.burn_of), "done": str(shoe.burn_done)})
         return (_done(c, event), *short)
     return (*_void(state, _REASONS["I35"], event.by), _done(c, event))
 
@@ -247,8 +238,8 @@ _CHOICES: dict[tuple[str, str], Choice] = {
     ("I08", "order"): _only_resolve,
     ("I08", "void"): _void_round,
     ("I08", "no_card"): _only_resolve,
-    ("I08", "one_card"): _one_out,
-    ("I08", "two_cards"): _two_out,
+    ("I08", "one_card"): partial(_moved_unclear, cards=1),
+    ("I08", "two_cards"): partial(_moved_unclear, cards=2),
     ("I09", "burn"): _burn_extra,
     ("I09", "next"): _next_extra,
     ("I09", "dummy"): _dummy_extra,

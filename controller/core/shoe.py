@@ -188,13 +188,18 @@ def cut_before_first(state: State, event: events.CutCardPlaced) -> tuple[Fact, .
 
 
 def cut_in_round(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
-    """Between the first and the last required card: this round is the last, or one more is."""
-    round_, shoe = round_of(state), shoe_of(state)
+    """With a card of the round out, behind which another may be required."""
+    round_ = round_of(state)
     if round_.next is None:
         return cut_in_result(state, event)
-    more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
-    drawn = f.CutCardDrawn("round", event.via, event.n_before, round_.number + more, event.out_at)
+    drawn = _drawn_inside(state, event.via, event.n_before, event.out_at)
     return (drawn, *conditions.raised(state, "I18", {"before": round_.next}), *_misplaced(state, event.n_before))
+
+
+def _drawn_inside(state: State, via: str, n_before: int, at: int) -> f.CutCardDrawn:
+    """Out between the first and the last required card of the round: it is the last, or one more is (B6)."""
+    more = 1 if shoe_of(state).profile.last_round is LastRound.ONE_MORE else 0
+    return f.CutCardDrawn("round", via, n_before, round_of(state).number + more, at)
 
 
 def cut_in_result(state: State, event: events.CutCardPlaced) -> tuple[Fact, ...]:
@@ -244,12 +249,10 @@ def deny_cut(state: State) -> tuple[Fact, ...]:
 
 def cut_by_void(state: State) -> tuple[Fact, ...]:
     """The round is voided with the cut card out behind a card of it that nobody could read: it was inside (B7)."""
-    shoe, round_ = shoe_of(state), state.round
-    if shoe.cut_passed is None or round_ is None:
+    passed = shoe_of(state).cut_passed
+    if passed is None:
         return ()
-    more = 1 if shoe.profile.last_round is LastRound.ONE_MORE else 0
-    passed = shoe.cut_passed
-    drawn = f.CutCardDrawn("round", passed.via, passed.n_before, round_.number + more, passed.at)
+    drawn = _drawn_inside(state, passed.via, passed.n_before, passed.at)
     return (drawn, *_misplaced(state, passed.n_before))
 
 

@@ -337,11 +337,7 @@ def _config_activated(state: State, fact: f.ConfigActivated) -> State:
 
 def _table_opened(state: State, fact: f.TableOpened) -> State:
     assert state.profile is not None, "a table opens under a profile"
-    return state._replace(
-        phase=Phase.PREPARING,
-        step=state.profile.shoe_steps[0],
-        day=Day(),
-    )
+    return state._replace(phase=Phase.PREPARING, step=state.profile.shoe_steps[0], day=Day())
 
 
 def _table_closed(state: State, fact: f.TableClosed) -> State:
@@ -570,29 +566,19 @@ def _round_completed(state: State, fact: f.RoundCompleted) -> State:
     shoe = shoe_of(state)._replace(unsure=None)
     if not fact.dummy:
         shoe = shoe._replace(counted=shoe.counted + 1)
-    deadlines = _without(state, *_ROUND_TIMERS) if state.deadlines else ()
-    return state._replace(
-        phase=fact.then,
-        shoe=shoe,
-        round=None,
-        last=fact,
-        deadlines=deadlines,
-    )
+    return _round_over(state, fact)._replace(shoe=shoe)
 
 
 def _round_voided(state: State, fact: f.RoundVoided) -> State:
     shoe = shoe_of(state)._replace(unsure=None)
     for n in fact.numbers:
         shoe = _fate(shoe, n, Fate.VOID)
-    return _round_gone(state, fact, fact.then)._replace(shoe=shoe, day=state.day._replace(voids=state.day.voids + 1))
+    day = state.day._replace(voids=state.day.voids + 1)
+    return _round_over(state, fact)._replace(shoe=shoe, day=day)
 
 
-def _round_cancelled(state: State, fact: f.RoundCancelled) -> State:
-    return _round_gone(state, fact, fact.then)
-
-
-def _round_gone(state: State, fact: f.RoundVoided | f.RoundCancelled, then: Phase) -> State:
-    return state._replace(phase=then, round=None, last=fact, deadlines=_without(state, *_ROUND_TIMERS))
+def _round_over(state: State, fact: f.RoundCompleted | f.RoundVoided | f.RoundCancelled) -> State:
+    return state._replace(phase=fact.then, round=None, last=fact, deadlines=_without(state, *_ROUND_TIMERS))
 
 
 def _irregularity_raised(state: State, fact: f.IrregularityRaised) -> State:
@@ -729,7 +715,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.RoundDealt: _round_dealt,
     f.RoundCompleted: _round_completed,
     f.RoundVoided: _round_voided,
-    f.RoundCancelled: _round_cancelled,
+    f.RoundCancelled: _round_over,
     f.IrregularityRaised: _irregularity_raised,
     f.IrregularityResolved: _irregularity_resolved,
     f.FaultRaised: _fault_raised,

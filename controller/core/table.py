@@ -138,8 +138,7 @@ def _moved(state: State, event: e.CardMoved) -> tuple[Fact, ...]:
     out = upkeep.moved(state, event)
     if type(out[0]) is f.CardCameAgain:
         return out
-    held = conditions.cards_held(state) and state.phase is not Phase.BETTING  # no hold keeps a betting open (I07)
-    waits = held or bool(upkeep.unplaced(state))  # `_follows` places it in its turn
+    waits = _held(state) or bool(upkeep.unplaced(state))  # `_follows` places it in its turn
     n = state.shoe.out + 1 if state.shoe else 0
     if event.card is None:
         return out if waits else (*out, *_place(state, e.CardUnseen(event.at, n, event.at)))
@@ -156,7 +155,7 @@ def _scanned(state: State, event: e.CardScanned) -> tuple[Fact, ...]:
 def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:
     """A face is known: the number it belongs to, and whether that card may have its place now."""
     shoe = shoe_of(state)
-    held = conditions.cards_held(state) and state.phase is not Phase.BETTING  # no hold keeps a betting open (I07)
+    held = _held(state)
     if not (held or shoe.waiting or shoe.unread or state.procedure.sensors):  # one scan is one card: the next number
         return _place(state, e.CardKnown(at, len(shoe.fates) + 1, at, card, read))
     numbered = upkeep.numbered(state, at)
@@ -171,6 +170,11 @@ def _take(state: State, at: int, card: Card, read: str) -> tuple[Fact, ...]:
     if waits or upkeep.has_fate(state, n):
         return (f.CardRead(n, card, read),)
     return _place(state, e.CardKnown(at, n, out_at, card, read))
+
+
+def _held(state: State) -> bool:
+    """Whether a card waits for its place, whatever its turn; but no hold keeps a betting open (I07)."""
+    return conditions.cards_held(state) and state.phase is not Phase.BETTING
 
 
 def _place(state: State, event: e.CardKnown | e.CardUnseen | e.CutCardPlaced) -> tuple[Fact, ...]:

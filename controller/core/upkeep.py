@@ -202,8 +202,7 @@ def _is_empty(state: State) -> bool:
 
 
 def _awaits_receipt(state: State) -> bool:
-    betting_ = state.round.betting if state.round else None
-    return state.phase is Phase.CLOSING and betting_ is not None and not betting_.draw
+    return betting.undrawn(state) is not None
 
 
 def _confirms_itself(state: State) -> bool:
@@ -434,7 +433,7 @@ def _renewed(state: State, event: events.Restarted) -> tuple[Deadline, ...]:
         and round_.betting.closes_at > event.at
     ):
         return (Deadline(round_.betting.closes_at, Timer.BETTING),)
-    if round_.betting and state.phase is Phase.CLOSING and not round_.betting.draw:
+    if betting.undrawn(state):
         return (Deadline(event.at + procedure.link_grace_seconds * betting.SECOND, Timer.GRACE),)
     if state.phase is Phase.RESULT and procedure.confirm_result is Confirms.DEALER:
         return (Deadline(event.at + procedure.remind_seconds * betting.SECOND, Timer.REMIND),)
@@ -466,7 +465,7 @@ def elapsed(state: State, event: events.Elapsed) -> tuple[Fact, ...]:
         return ()
     match deadline.timer:
         case Timer.BETTING:
-            return betting.time_is_up(state, deadline.at)
+            return betting.close(state, "timer", deadline.at)
         case Timer.GRACE:
             return betting.no_answer(state)
         case Timer.READ:

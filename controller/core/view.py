@@ -13,7 +13,7 @@ from . import conditions
 from .cards import Card, Slot, total
 from .facts import Phase, RoundCancelled, RoundCompleted, Stops
 from .profile import Confirms, Limit, Opens, Rescan
-from .rules import next_slot, split
+from .rules import next_slot, outcome, split
 from .shoe import in_sequence, pending_unread
 from .state import Condition, Round, Shoe, State, shoe_of
 
@@ -249,8 +249,7 @@ def _draw(state: State, slot: Slot) -> Prompt:
 
 def _result(state: State) -> Prompt:
     values = _points(state.round)
-    player, banker = int(values["player"]), int(values["banker"])
-    who = "player" if player > banker else "banker" if banker > player else "tie"
+    who = outcome(int(values["player"]), int(values["banker"]))
     confirms = state.procedure.confirm_result is Confirms.DEALER or state.called
     return _prompt(f"result.{who}" if confirms else f"result.{who}.auto", 2, values)
 
@@ -278,8 +277,8 @@ def _points(round_: Round | None) -> dict[str, str]:
     return {"player": str(total(player)) if player else "-", "banker": str(total(banker)) if banker else "-"}
 
 
-def _hands(round_: Round | None) -> dict[str, str]:
-    player, banker = split(round_.slots, round_.cards) if round_ else ((), ())
+def _hands(round_: Round) -> dict[str, str]:
+    player, banker = split(round_.slots, round_.cards)
     return {"player": _cards(player), "banker": _cards(banker)}
 
 
