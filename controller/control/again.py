@@ -8,7 +8,6 @@ from controller.core.state import State
 from controller.ports import Outbox
 
 from .messages import FAILED, RpcError
-from .parts import in_round
 
 Resend = Callable[[range], bool]
 """Sends these messages again; False where its line is down, and nobody would hear it."""
@@ -33,7 +32,7 @@ def resend(
     oldest = outbox.read(first - 1, 1)[0].seqno
     if oldest > first:
         raise RpcError(FAILED, f"the oldest message here is {oldest}: what was before it is in the exported journals")
-    if name == primary and in_round(state):
+    if name == primary and state.round is not None:
         raise Refused("not_now")
     if not door(range(first, head + 1)):
         raise RpcError(FAILED, f"{name} is down: ask again when tablectl diag casino says that it is up")

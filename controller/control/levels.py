@@ -4,7 +4,7 @@ from typing import Any
 
 from controller.core import conditions
 from controller.core.state import Condition, State
-from controller.core.view import Lamps, Pattern, View, stage_of
+from controller.core.view import Lamps, Pattern, View
 from controller.panel import Words
 
 
@@ -14,7 +14,7 @@ def levels(state: State, view: View, words: Words, table: str, now: int) -> dict
     dealt = zip(round_.slots, round_.cards, strict=True) if round_ else ()
     return {
         "phase": state.phase.value,
-        "stage": stage_of(state),
+        "stage": round_.betting.stage if round_ and round_.betting else None,
         "shoe": shoe.number if shoe else None,
         "round": round_.number if round_ else None,
         "counted": shoe.counted if shoe else None,

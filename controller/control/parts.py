@@ -5,13 +5,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from controller.core.conditions import Refused
-from controller.core.facts import Phase
 from controller.core.state import State
 
 PARTS = ("scanner", "shoe", "lamps", "buzzer", "buttons", "display")
 INNER = ("casino", "clock", "storage")  # no devices: the way of the results, time, the journal; of a table that runs
 
-_IN_ROUND = frozenset({Phase.BETTING, Phase.CLOSING, Phase.DEALING, Phase.RESULT})
 # Between two rounds, too, the panel tells the dealer what to do, and the shoe's sensors must see a card.
 _HIDES = frozenset({"display", "shoe"})
 PART_ACTS = ("test", "empty", "card", "cut_card", "keep")  # `test`, and the steps of the sensor head's calibration
@@ -28,10 +26,6 @@ class Part(NamedTuple):
     acts: Mapping[str, Callable[[], int]] = MappingProxyType({})
 
 
-def in_round(state: State) -> bool:
-    return state.round is not None or state.phase in _IN_ROUND
-
-
 def diag(parts: Mapping[str, Part], part: str, *, act: str = "", state: State | None) -> dict[str, Any]:
     """`part`, `driver`, what the part sees and, with an `act`, for how long that goes on now, `test_ms`.
 
@@ -45,7 +39,7 @@ def diag(parts: Mapping[str, Part], part: str, *, act: str = "", state: State | 
         return {**told, **found.see()}
     if act not in found.acts:
         raise Refused("no_test", part=part)
-    if state is not None and in_round(state):
+    if state is not None and state.round is not None:
         raise Refused("round_runs", part=part)
     if part in _HIDES and state is not None and state.shoe is not None:
         raise Refused("shoe_loaded", part=part)

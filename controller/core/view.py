@@ -375,11 +375,3 @@ def _lamps(state: State, top: Condition | None) -> Lamps:
         return Lamps(Pattern.MANUAL, call=state.called)
     offline = not state.link.up and state.phase is not Phase.CLOSED
     return Lamps(Pattern.OFFLINE if offline else Pattern.OFF, call=state.called)
-
-
-# --- the same for programs --------------------------------------------------------------------------------------
-
-
-def stage_of(state: State) -> int | None:
-    """The betting stage of the round, where it has one."""
-    return state.round.betting.stage if state.round and state.round.betting else None
