@@ -14,8 +14,8 @@ from typing import NamedTuple
 from . import feed
 from .core import ahead
 from .core.conditions import Refused
-from .core.events import Event, FaultGone, FaultSeen
-from .core.facts import Fact, ShoeOpened
+from .core.events import CASINO, Event, FaultGone, FaultSeen
+from .core.facts import CommandAnswered, Fact, ShoeOpened
 from .core.records import RecordError
 from .core.state import State, fold
 from .core.table import due, play
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 BATCH_MAX = 32  # events a commit: bounds how long a card waits behind others (DESIGN 2)
 ANSWERS_MAX = 1024  # answers kept of keyed events that left no row: far more than are asked for again
+IDLE_MAX = 1_000  # commands of the casino server that came to nothing: so many within IDLE_NS go on record
+IDLE_NS = 86_400_000_000_000
 SLOW_S = 1.0  # a commit longer than this is shown
 RETRY_S = 0.5
 DISK = ("disk", "journal")
@@ -79,6 +81,7 @@ class Loop:
         self._chain = feed.Chain(journal.generation, seqno, message_hash, row, row_hash)
         self._queue: deque[tuple[Event, asyncio.Future[Outcome]]] = deque()
         self._answers: dict[tuple[str, str], Outcome] = {}  # of keyed events that left no row, the newest last
+        self._idle: deque[int] = deque(maxlen=IDLE_MAX)  # when the newest commands that came to nothing went on record
         self._ahead = ahead.NOTHING  # what is read of a card that is not out: kept nowhere else (B10)
         self._waiting: asyncio.Future[None] | None = None
         self.pulse = 0  # grows with every batch and every try of the disk: for the watchdog
@@ -139,8 +142,11 @@ class Loop:
         """The answer to a key that was there before, whatever may have become possible since: it acts no more."""
         if key in self._answers:
             return self._answers[key]
-        stored = any(row.key == key for row in batch.rows) or self._journal.seen(key)
-        return Outcome(repeated=True) if stored else None
+        body = next((row.body for row in batch.rows if row.key == key), None) or self._journal.seen(key)
+        if body is None:
+            return None
+        told = [fact for fact in feed.read_row(body).facts if type(fact) is CommandAnswered and fact.refused]
+        return Outcome(refused=(told[0].refused, told[0].values) if told else None, repeated=True)
 
     def _play(self, batch: _Batch, event: Event, future: "asyncio.Future[Outcome]") -> _Batch:
         """The event and the deadlines before it, sealed. Events without facts leave no row."""
@@ -160,9 +166,19 @@ class Loop:
             refused = (answer.key, answer.values)
             log.info("refused: %s %s %s", type(event).__name__, answer.key, answer.values)
         outcome = Outcome(told, refused)
-        batch.answers.append((future, outcome))
         if event.key is not None and not (batch.rows and batch.rows[-1].key == event.key):
-            self._keep(event.key, outcome)
+            if event.key[0] != CASINO:
+                self._keep(event.key, outcome)
+            elif len(self._idle) < IDLE_MAX or event.at - self._idle[0] >= IDLE_NS:
+                self._idle.append(event.at)
+                said = CommandAnswered(*(refused or ("", {})))
+                entry = feed.Entry(event, (said,), state, state, *self._clock.wall(event.at))
+                row, chain = feed.seal(self._speaker, chain, entry)
+                batch.rows.append(row)
+            else:  # a server gone mad must not fill the journal: what is not on record is not decided
+                over = Refused("too_many")
+                outcome = Outcome(told, (over.key, over.values))
+        batch.answers.append((future, outcome))
         return batch._replace(facts=batch.facts + told, state=state, chain=chain)
 
     def _keep(self, key: tuple[str, str], outcome: Outcome) -> None:

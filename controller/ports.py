@@ -143,8 +143,8 @@ class Journal(Outbox, Protocol):
     def recover(self) -> Recovered:
         """The saved State and the rows since it, their chain checked; JournalError names the first bad row."""
 
-    def seen(self, key: tuple[str, str]) -> bool:
-        """Whether an event with this key is in the journal."""
+    def seen(self, key: tuple[str, str]) -> bytes | None:
+        """The body of the row whose event has this key; None where none has."""
 
     async def commit(self, rows: Sequence[Sealed]) -> None:
         """Makes the rows durable, all or none; JournalError when it could not, and then nothing was stored."""

@@ -201,7 +201,7 @@ def desk() -> casino.CasinoDesk:
         words=Words("en"),
         outbox=FakeOutbox(),
         submit=Heard(),
-        seen=lambda _key: False,
+        seen=lambda _key: None,
         now=lambda: 0,
         wall=lambda: 1_795_986_245_000_000_000,  # 2026-11-29 21:04:05 UTC
     )

@@ -321,8 +321,9 @@ class JournalSqlite:
             return f"{free >> 20} MiB are free under {self._folder}: free space there, {needed} MiB at least"
         return self._trouble
 
-    def seen(self, key: tuple[str, str]) -> bool:
-        return bool(self._select("SELECT 1 FROM seen WHERE source = ? AND key = ?", *key))
+    def seen(self, key: tuple[str, str]) -> bytes | None:
+        found = self._select("SELECT body FROM seen JOIN row ON row.id = seen.row WHERE source = ? AND key = ?", *key)
+        return found[0][0] if found else None
 
     def read(self, after: int, limit: int) -> list[Message]:
         if after >= self.head or limit <= 0:

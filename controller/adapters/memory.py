@@ -437,8 +437,8 @@ class MemoryJournal:
         since = self.rows if saved is None else self.rows[saved + 1 :]
         return Recovered(None if saved is None else self.rows[saved].saved, tuple([row.body for row in since]))
 
-    def seen(self, key: tuple[str, str]) -> bool:
-        return key in self._keys
+    def seen(self, key: tuple[str, str]) -> bytes | None:
+        return next((row.body for row in self.rows if row.key == key), None) if key in self._keys else None
 
     def read(self, after: int, limit: int) -> list[Message]:
         return self.messages[after : after + max(0, limit)]

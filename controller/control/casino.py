@@ -84,7 +84,7 @@ class CasinoDesk:
     """What the casino's commands may see and do of a table.
 
     `keys`: whose commands are obeyed, public key by keyid; `verify` whether such a key signed these bytes; `seen`
-    whether the journal has an event with that key. `now` is monotonic ns, `wall` UTC ns. `refused` are the newest
+    the journal's row of the event with that key. `now` is monotonic ns, `wall` UTC ns. `refused` are the newest
     commands that were none: UTC ns, and why (of REFUSALS).
     """
 
@@ -96,7 +96,7 @@ class CasinoDesk:
     words: Words
     outbox: Outbox
     submit: Submit
-    seen: Callable[[tuple[str, str]], bool]
+    seen: Callable[[tuple[str, str]], bytes | None]
     now: Callable[[], int]
     wall: Callable[[], int]
     refused: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=REFUSED_KEPT))
@@ -162,7 +162,7 @@ class CasinoDesk:
         if not good:
             raise NoCommandError("bad_signature", INVALID_REQUEST, "the key did not sign these bytes")
         left = _seconds(told["expires"]) - self.wall() / 1e9
-        if not 0 < left <= LIFETIME_S_MAX and not self.seen(_key(told["id"])):  # else it was obeyed, and is answered so
+        if not 0 < left <= LIFETIME_S_MAX and self.seen(_key(told["id"])) is None:  # else it was answered, and is again
             why = "expired" if left <= 0 else "too_far"
             raise NoCommandError(why, INVALID_REQUEST, f"expires is {left:.0f} s from now, by the table's clock")
         return (f"casino-{told['keyid']}",)
@@ -192,7 +192,7 @@ class CasinoDesk:
 
 def _key(id_: str) -> tuple[str, str]:
     """What makes a command one event, on whatever way and however often it comes."""
-    return "casino", id_
+    return e.CASINO, id_
 
 
 async def _after(recorded: "asyncio.Future[Outcome]", error: RpcError) -> Answer:

@@ -10,6 +10,8 @@ from .cards import Card
 from .profile import Limit, Procedure, Profile
 from .record import record
 
+CASINO = "casino"  # the source of a casino server's commands in `key`
+
 
 @record
 class Event:

@@ -489,6 +489,17 @@ class TableEnrolled(Fact):
 
 
 @record
+class CommandAnswered(Fact):
+    """What a command of the casino server came to that left no other fact: on record, so that it never acts later.
+
+    `refused` is the answer's prompt key, with its values; empty where there was nothing to do.
+    """
+
+    refused: str
+    values: dict[str, str]
+
+
+@record
 class ClockSet(Fact):
     """The wall clock was set: UTC ns `before` and `after` at the same instant."""
 

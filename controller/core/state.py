@@ -640,6 +640,10 @@ def _table_enrolled(state: State, fact: f.TableEnrolled) -> State:
     return state._replace(enrolled=True)
 
 
+def _command_answered(state: State, fact: f.CommandAnswered) -> State:
+    return state
+
+
 def _clock_set(state: State, fact: f.ClockSet) -> State:
     return state
 
@@ -726,6 +730,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.LinkWentDown: _link_went_down,
     f.LimitsSet: _limits_set,
     f.TableEnrolled: _table_enrolled,
+    f.CommandAnswered: _command_answered,
     f.ClockSet: _clock_set,
     f.MouthSeen: _mouth_seen,
     f.LidMoved: _lid_moved,

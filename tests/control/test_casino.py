@@ -27,6 +27,7 @@ from controller.control.messages import (
 from controller.core import events as e
 from controller.core.facts import Phase
 from controller.core.profile import Opens, Procedure
+from controller.loop import IDLE_MAX, IDLE_NS
 from controller.panel import Words
 from controller.ports import Answer
 from tests import schemas
@@ -371,6 +372,68 @@ def test_a_command_that_was_refused_is_not_obeyed_late() -> None:
         assert house.rig.phase is Phase.READY
 
     check(act, BY_SERVER)
+
+
+IDLE = [  # what comes to nothing, and what would let it act later
+    ("open_betting", {}, ["pause"], ["resume"], "held"),
+    ("pause", {}, ["pause"], ["resume"], ""),
+    ("video", {"up": True}, [], ["video"], ""),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "before", "after", "key"), IDLE)
+def test_nor_after_a_restart_what_came_to_nothing(
+    method: str, params: dict[str, Any], before: list[str], after: list[str], key: str
+) -> None:
+    """The same bytes, still in force, from whoever kept them: a broker's old memory, or a stranger. Same answer."""
+    needs = {"video": {"up": False}}
+
+    async def whole() -> None:
+        asked = command(method, params)
+        async with Rig(BY_SERVER) as rig:
+            await rig.load()
+            house = House(rig)
+            for each in before:
+                await house.does(each)
+            first = reply(await house.answer(asked))
+            for each in after:
+                await house.does(each, needs.get(each))
+            journal = rig.journal
+        async with Rig(BY_SERVER, journal=journal) as rig:
+            house = House(rig)
+            stands, head = house.stands(), rig.journal.head
+            for wall in (house.desk.wall, lambda: WALL_NS + 3_600 * 10**9):  # in force, and expired
+                house.desk = replace(house.desk, wall=wall)
+                again = reply(await house.answer(asked))
+                assert (house.stands(), rig.phase, rig.journal.head) == (stands, Phase.READY, head)
+                if key:
+                    assert first["error"]["data"]["key"] == key
+                    assert again == first
+                else:
+                    assert again["result"] == {"repeated": True, "seqno": head}
+
+    run(whole)
+
+
+def test_a_server_gone_mad_fills_no_journal() -> None:
+    """What is over the day's measure is not decided: it is said so, and the same bytes may come again."""
+
+    async def act(house: House) -> None:
+        rows = house.rig.journal.last[0]
+        for _ in range(IDLE_MAX):
+            assert (await house.ask("resume"))["result"]["repeated"] is False
+        assert house.rig.journal.last[0] == rows + IDLE_MAX
+        late = command("resume")
+        for _ in range(2):
+            assert reply(await house.answer(late))["error"]["data"]["key"] == "too_many"
+        assert house.rig.journal.last[0] == rows + IDLE_MAX
+        await house.does("pause")
+        assert reply(await house.answer(late))["result"]["repeated"] is False
+        assert house.stands() == []
+        house.rig.clock.now_ns += IDLE_NS
+        assert "result" in await house.ask("resume", expires=_utc(house.desk.wall() // 10**9 + 60))
+
+    check(act)
 
 
 def test_commands_act_in_the_order_of_their_arrival() -> None:
