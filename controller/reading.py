@@ -11,7 +11,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Required, TypedDict
 
 from .core.cards import Card
 from .core.codes import Codes, Scans, Sign
@@ -71,6 +71,18 @@ def gone() -> OSError:
     return OSError(errno.ENODEV, "end of file")
 
 
+class Reads(TypedDict, total=False):
+    """How a scanner is read, whatever it is plugged into; what is left out is as `Reading` has it."""
+
+    codes: Required[Codes]
+    repeat_ms: int
+    idle_ms: int
+    retry_s: tuple[float, float]
+    in_clear: Callable[[], bool]
+    now: Callable[[], int]
+    hand: bool
+
+
 class Reading:
     """Source: the device that `connect` opens; `codes` and `repeat_ms` as `Scans` has them.
 
@@ -79,8 +91,8 @@ class Reading:
     `retry_s` is the first and the longest wait between two attempts to open it. `opened` is set while the device is
     read: what was sent before is not taken. `tried` is set once the first attempt is over, whatever its end.
     `in_clear` says whether no card can be in play now, so that `diag` may tell what a line says. `now` is
-    CLOCK_MONOTONIC, ns. `hand`: it is the scanner for the hand,
-    which reads cards that are out; its fault is `hand_scanner`, and the game can do without it.
+    CLOCK_MONOTONIC, ns. `hand`: it is the scanner for the hand, which reads cards that are out; its fault is
+    `hand_scanner`, and the game can do without it.
     """
 
     def __init__(
@@ -91,9 +103,9 @@ class Reading:
         trouble: tuple[type[Exception], ...],
         advice: Callable[[Exception], str],
         codes: Codes,
-        repeat_ms: int,
-        idle_ms: int,
-        retry_s: tuple[float, float],
+        repeat_ms: int = 0,
+        idle_ms: int = 200,
+        retry_s: tuple[float, float] = (0.2, 2.0),
         in_clear: Callable[[], bool] = never,
         now: Callable[[], int] = time.monotonic_ns,
         hand: bool = False,

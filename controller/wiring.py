@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from . import __version__, config, feed, keys
@@ -45,6 +45,7 @@ from .core.view import view
 from .link.movements import Line
 from .panel import LanguageError, Words
 from .ports import Journal, JournalError, Panel, Publisher, Source
+from .reading import Reads
 
 if TYPE_CHECKING:
     from .adapters.display_oled import Place
@@ -104,16 +105,6 @@ class Ground:
 
         assert display.dc is not None, "the configuration requires it for this interface"
         return Spi(display.device, display.dc, display.reset, partial(output, pins))
-
-
-class _Reads(TypedDict):
-    """What both scanners are given alike."""
-
-    codes: Codes
-    repeat_ms: int
-    in_clear: Callable[[], bool]
-    now: Callable[[], int]
-    hand: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +318,7 @@ def _wire_scanner(cfg: Config, made: Devices, only: frozenset[str]) -> None:
 def _scanner(
     cfg: Config, made: Devices, driver: str, port: str, baud: int, *, hand: bool = False
 ) -> ScannerHid | ScannerSerial:
-    reads = _Reads(
+    reads = Reads(
         codes=codes_of(cfg),
         repeat_ms=cfg.scanner.repeat_ms,
         in_clear=made.in_clear,

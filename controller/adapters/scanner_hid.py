@@ -10,13 +10,11 @@ import os
 import struct
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
-from controller.core.codes import Codes
 from controller.link import keys
 from controller.link.keys import Keys
-from controller.ports import Submit
-from controller.reading import Piece, Reading, gone, never
+from controller.reading import Piece, Reading, Reads, gone
 
 log = logging.getLogger(__name__)
 
@@ -160,40 +158,14 @@ class HidDevice:
         self._locks = locks
 
 
-class ScannerHid:
+class ScannerHid(Reading):
     """Source: the scanner at `port` (best a path under /dev/input/by-id); else as `Reading` has it."""
 
     def __init__(
         self,
         *,
         port: str,
-        codes: Codes,
-        repeat_ms: int = 0,
-        idle_ms: int = 200,
-        retry_s: tuple[float, float] = (0.2, 2.0),
-        in_clear: Callable[[], bool] = never,
-        now: Callable[[], int] = time.monotonic_ns,
-        hand: bool = False,
         kernel: Kernel = Kernel(),  # noqa: B008 - a tuple of functions, the same for all
+        **reads: Unpack[Reads],
     ) -> None:
-        self._reading = Reading(
-            port=port,
-            connect=lambda: HidDevice(port, kernel),
-            trouble=TROUBLE,
-            advice=advise,
-            codes=codes,
-            repeat_ms=repeat_ms,
-            idle_ms=idle_ms,
-            retry_s=retry_s,
-            in_clear=in_clear,
-            now=now,
-            hand=hand,
-        )
-        self.lines, self.scans = self._reading.lines, self._reading.scans
-        self.opened, self.tried = self._reading.opened, self._reading.tried
-
-    def diag(self) -> dict[str, Any]:
-        return self._reading.diag()
-
-    async def run(self, submit: Submit) -> None:
-        await self._reading.run(submit)
+        super().__init__(port=port, connect=lambda: HidDevice(port, kernel), trouble=TROUBLE, advice=advise, **reads)
