@@ -129,7 +129,6 @@ async def live(table: wiring.Table, control: ControlServer, notifier: Notifier, 
     await asyncio.gather(*table.begin())
     await self_test(table)
     await loop.submit(Elapsed(table.clock.now()))  # behind what the devices have said: it is durable, and shown
-    loop.watchers.extend(wiring.wakers(table))
     control.open()
     tasks.start("control", control.run())
     gc.freeze()  # what start-up made stays: no later collection need walk it while a card waits

@@ -102,7 +102,7 @@ class _Play:
     async def play(self, texts: dict[str, str]) -> int:
         demo, journal = self._demo, self._demo.table.journal
         loop = demo.table.recover()
-        loop.watchers += [self._watch, *wiring.wakers(demo.table)]
+        demo.table.watch(self._watch)
         try:
             with _logged_to(demo, demo.feed.with_name("tabled.log")), self._held:
                 self._take_terminal()

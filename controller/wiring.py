@@ -44,7 +44,7 @@ from .core.state import LEADS_TO, Condition, State
 from .core.view import view
 from .link.movements import Line
 from .panel import LanguageError, Words
-from .ports import Journal, JournalError, Panel, Publisher, Source
+from .ports import Journal, JournalError, Outcome, Panel, Publisher, Source
 from .reading import Reads
 
 if TYPE_CHECKING:
@@ -166,43 +166,59 @@ class Table:
         self.loop = heart.Loop(
             journal=self.journal, speaker=self.speaker, clock=self.clock, panels=self.panels, state=state
         )
+        self.watch(self._wake_state)
         return self.loop
+
+    @property
+    def beating(self) -> heart.Loop:
+        """The loop, for those who can ask only once the table is recovered."""
+        assert self.loop is not None, "the table is recovered"
+        return self.loop
+
+    def submit(self, event: Event) -> "asyncio.Future[Outcome]":
+        return self.beating.submit(event)
+
+    def watch(self, hear: Callable[[heart.Durable], None]) -> None:
+        """Every durable batch is told to `hear`."""
+        self.beating.watchers.append(hear)
+
+    def _wake_state(self, durable: heart.Durable) -> None:
+        """Whatever became durable, the retained state topic may have changed with it."""
+        for publisher in self.publishers:
+            if isinstance(publisher, PublisherMqtt):
+                publisher.wake_state()
 
     def begin(self) -> list["asyncio.Future[Any]"]:
         """Puts in line what every run begins with: the journal's own beginning, the start, the configuration."""
-        assert self.loop is not None
-        submit, now, made = self.loop.submit, self.clock.now, self.journal.made
+        submit, now, made, state = self.submit, self.clock.now, self.journal.made, self.beating.state
         begun: list[asyncio.Future[Any]] = []
         if made is not None:
             generation, seqno, digest = self.journal.previous or (None, None, None)
             begun.append(submit(JournalMade(now(), made, self.public_key, generation, seqno, digest)))
         boot = BOOT_ID.read_text(encoding="ascii").strip()
-        self.rebooted = boot != self.loop.state.boot
+        self.rebooted = boot != state.boot
         begun.append(submit(Restarted(now(), boot, __version__, self.rules.hash)))
         begun += [submit(FaultGone(now(), c.code, c.part)) for c in self._orphans()]
         begun += [submit(event) for event in self._unfitted(now())]
-        rules = self.rules
-        changes = changed(self.loop.state, rules)
+        rules, changes = self.rules, changed(state, self.rules)
         begun.append(submit(Configured(now(), rules.hash, changes, rules.procedure, rules.profile)))
         return begun
 
     def _orphans(self) -> list[Condition]:
         """The faults of devices that were taken out of the configuration: nothing else could end them."""
-        assert self.loop is not None
         there = ("", HAND, *self.parts) if HAND in self.fitted else ("", *self.parts)
-        return [c for c in self.loop.state.conditions if PART_OF.get(c.code, "") not in there]
+        return [c for c in self.beating.state.conditions if PART_OF.get(c.code, "") not in there]
 
     def _unfitted(self, at: int) -> Iterator[Event]:
         """What a key or a sensor said last that is not there any more: a mouth that it saw empty would stay so (I23).
 
         In shoe work a lid that closes loads the shoe, and nobody has closed one.
         """
-        assert self.loop is not None
         if "buttons" not in self.parts:
             yield KeyTurned(at, turned=False)
         if f"shoe.{Line.PRESENT}" not in self.fitted:
             yield MouthChanged(at, present=True)
-        if f"shoe.{Line.LID}" not in self.fitted and self.loop.state.phase is not Phase.PREPARING:
+        if f"shoe.{Line.LID}" not in self.fitted and self.beating.state.phase is not Phase.PREPARING:
             yield LidChanged(at, is_open=False)
 
 
@@ -240,18 +256,17 @@ def build(path: Path, ground: Ground | None = None) -> tuple[Table, ControlServe
     profile = config.load_profile(cfg.profile, search)
     rules = Rules(config.procedure_of(cfg), profile, config.confighash(path, config.profile_path(cfg.profile, search)))
     folder = Path(cfg.storage.path)
-    key = table_key(folder / KEY_FILE)
+    key, clock = table_key(folder / KEY_FILE), SystemClock(now=ground.now)
     table = Table(
         speaker=feed.Feed(cfg.table.id, f"/tables/{cfg.table.id}", "live", key.keyid, key.sign),
         public_key=key.public,
         rules=rules,
         journal=JournalSqlite(folder, allow_volatile=cfg.storage.allow_volatile),
-        clock=SystemClock(now=ground.now),
+        clock=clock,
     )
-    assert isinstance(table.clock, SystemClock), "as made above"
-    table.parts = {"clock": Part("system", table.clock.diag), "storage": Part("sqlite", table.journal.diag)}
+    table.parts = {"clock": Part("system", clock.diag), "storage": Part("sqlite", table.journal.diag)}
     made = devices(cfg, ground, lambda: table.loop is not None and table.loop.state.phase is Phase.CLOSED)
-    table.sources, table.panels = [table.clock, *made.sources], made.panels
+    table.sources, table.panels = [clock, *made.sources], made.panels
     table.parts |= made.parts
     table.fitted = _fitted(cfg)
     table.publishers = _publishers(cfg, table)
@@ -404,7 +419,7 @@ def _wire_display(cfg: Config, made: Devices, only: frozenset[str]) -> None:
 
     place = made.ground.panel(display, _pins(cfg, made) if display.interface == "spi" else None)
     oled = Oled(display.driver, place, column=display.column_offset, upside_down=display.rotate == 2)
-    panel = DisplayOled(oled, Words(cfg.table.language), cfg.table.id, now=made.ground.now)
+    panel = DisplayOled(oled, words_of(cfg), cfg.table.id, now=made.ground.now)
     made.panels.append(panel)
     made.sources.append(panel)
     made.parts["display"] = Part(display.driver, panel.diag, {"test": panel.test})
@@ -451,8 +466,7 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
         publishers.append(PublisherFile(casino.file.path, primary=casino.primary == "file", now=table.clock.now))
 
     def told() -> dict[str, Any]:
-        assert table.loop is not None
-        link, journal = table.loop.state.link, table.journal
+        link, journal = table.beating.state.link, table.journal
         ways = [
             {"name": one.name, "receipt": journal.cursor(one.name), "head": journal.head, **one.diag()}
             for one in publishers
@@ -467,11 +481,6 @@ def _publishers(cfg: Config, table: Table) -> list[Publisher]:
 
 def casino_desk(table: Table, words: Words, command_keys: dict[str, str]) -> CasinoDesk:
     """Where the casino server's commands are answered, whatever carries them. `command_keys`: public key by keyid."""
-
-    def beating() -> heart.Loop:
-        assert table.loop is not None, "nobody can ask before the table is recovered"
-        return table.loop
-
     return CasinoDesk(
         table=table.speaker.table,
         version=__version__,
@@ -480,7 +489,7 @@ def casino_desk(table: Table, words: Words, command_keys: dict[str, str]) -> Cas
         verify=keys.verify,
         words=words,
         outbox=table.journal,
-        submit=lambda event: beating().submit(event),
+        submit=table.submit,
         seen=table.journal.seen,
         now=table.clock.now,
         wall=lambda: table.clock.wall(table.clock.now())[0],
@@ -516,32 +525,19 @@ def read_secret(path: Path) -> str:
 
 
 def state_bytes(table: Table) -> bytes:
-    assert table.loop is not None
     now = table.clock.now()
     offset = table.clock.wall(now)[0] - now
-    return feed.state_message(table.loop.state, table.speaker, table.journal.generation, offset_ns=offset)
+    return feed.state_message(table.beating.state, table.speaker, table.journal.generation, offset_ns=offset)
 
 
 def status_of(table: Table) -> dict[str, Any]:
-    assert table.loop is not None
-    faults = sorted({c.code for c in table.loop.state.conditions if c.part})
+    faults = sorted({c.code for c in table.beating.state.conditions if c.part})
     return {"version": __version__, "public_key": table.public_key, "faults": faults}
 
 
 def backlog(journal: Journal, publishers: list[Publisher]) -> dict[str, int]:
     """Messages not yet receipted, by publisher."""
     return {publisher.name: journal.head - journal.cursor(publisher.name) for publisher in publishers}
-
-
-def wakers(table: Table) -> list[Callable[[heart.Durable], None]]:
-    """Those that hear every durable batch beside the panels: the retained state topic."""
-
-    def wake(durable: heart.Durable) -> None:
-        for publisher in table.publishers:
-            if isinstance(publisher, PublisherMqtt):
-                publisher.wake_state()
-
-    return [wake]
 
 
 # --- the demo: a table with simulated ends ------------------------------------------------------------------
@@ -673,14 +669,6 @@ def _demo_publisher(broker: str, table: Table, words: Words) -> PublisherMqtt:
 
 def control_of(table: Table, cfg: Config) -> ControlServer:
     """The socket of a table that is built; WiringError where its language has no words."""
-
-    def beating() -> heart.Loop:
-        assert table.loop is not None, "the socket opens after the table is recovered"
-        return table.loop
-
-    def watch(hear: Callable[[object], None]) -> None:
-        beating().watchers.append(hear)
-
     desk = Desk(
         table=cfg.table.id,
         mode=table.speaker.mode,
@@ -688,17 +676,17 @@ def control_of(table: Table, cfg: Config) -> ControlServer:
         public_key=table.public_key,
         words=words_of(cfg),
         outbox=table.journal,
-        submit=lambda event: beating().submit(event),
+        submit=table.submit,
         now=table.clock.now,
-        state=lambda: beating().state,
-        view=lambda: beating().view,
+        state=lambda: table.beating.state,
+        view=lambda: table.beating.view,
         backlog=lambda: backlog(table.journal, table.publishers),
-        watch=watch,
+        watch=table.watch,
         recall=lambda count: journal_rounds(journal_file(cfg), count),
         verify=lambda: verify_journal(journal_file(cfg)),
-        diag=lambda part, act: parts.diag(table.parts, part, act=act, state=beating().state),
+        diag=lambda part, act: parts.diag(table.parts, part, act=act, state=table.beating.state),
         resend=lambda first, publisher: again.resend(
-            table.journal, _resends(table), cfg.casino.primary, beating().state, first=first, publisher=publisher
+            table.journal, _resends(table), cfg.casino.primary, table.beating.state, first=first, publisher=publisher
         ),
     )
     return ControlServer(Path(cfg.control.socket), desk)
@@ -752,11 +740,7 @@ def bench(path: Path, part: str) -> Iterator[Bench]:
         made = devices(cfg, Ground(), lambda: clear, frozenset({part}))
         for panel in made.panels:
             panel.show(view(State()))
-        try:
-            words = Words(cfg.table.language)
-        except LanguageError as error:
-            raise WiringError(str(error)) from error
-        yield Bench(made, words)
+        yield Bench(made, words_of(cfg))
 
 
 def is_closed(path: Path) -> bool:
