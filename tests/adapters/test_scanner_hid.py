@@ -219,7 +219,7 @@ def test_every_code_of_every_table(machine: Machine, tmp_path: Path) -> None:
 
     async def scenario(table: str) -> None:
         keyboard = plug(machine, path)
-        scanner = ScannerHid(port=str(path), codes=Codes.of(table), kernel=machine.kernel())
+        scanner = ScannerHid(port=str(path), codes=Codes.of(table), idle_ms=60_000, kernel=machine.kernel())
         async with reading(scanner) as got:
             await scanner.opened.wait()
             await keyboard.send(b"".join(map(typed, TABLES[table])))
