@@ -106,16 +106,14 @@ def verdict(told: dict[str, Any], what: str) -> str:
     return f"{what}: NOT good: {told['fault']} (good before it: {rows}{told['messages']} messages)"
 
 
-_COUNTS = ("completed", "voided", "cancelled", "dealt", "misreads", "manual", "corrected")
-
-
 def stats(told: dict[str, Any]) -> Iterator[str]:
     """A shoe a line, and all of them; then what was raised, by code."""
-    yield f"{'shoe':<6}{'opened':<25}{'closed':<25}" + "".join(f"{name:>10}" for name in _COUNTS)
+    total = told["total"]
+    yield f"{'shoe':<6}{'opened':<25}{'closed':<25}" + "".join(f"{name:>10}" for name in total)
     for shoe in told["shoes"]:
         times = f"{shoe['opened'] or 'before this span':<25}{shoe['closed'] or 'open':<25}"
-        yield f"{shoe['shoe']:<6}{times}" + "".join(f"{shoe[name]:>10}" for name in _COUNTS)
-    yield f"{'all':<56}" + "".join(f"{told['total'][name]:>10}" for name in _COUNTS)
+        yield f"{shoe['shoe']:<6}{times}" + "".join(f"{shoe[name]:>10}" for name in total)
+    yield f"{'all':<56}" + "".join(f"{count:>10}" for count in total.values())
     for title in ("codes", "faults"):
         yield f"{title:<10}{_counts(told[title]) or 'none'}"
 
