@@ -1,7 +1,8 @@
 """What a person may ask of the table over the control socket: each method, what it must say, the event it makes."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from controller.core import events as e
@@ -24,13 +25,12 @@ Reader = Callable[[Any], Any]
 class Act(NamedTuple):
     """`kind` is the event; the params that it needs and takes are its fields of the same name.
 
-    `default` stands for those that are not given; `phases` are those in which the button is this one's.
+    `takes` has what stands for those that are not given; `phases` are those in which the button is this one's.
     """
 
     kind: Callable[..., Event]
     needs: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
-    default: tuple[tuple[str, Any], ...] = ()
+    takes: Mapping[str, Any] = MappingProxyType({})
     phases: frozenset[Phase] = frozenset(Phase)
 
 
@@ -44,11 +44,11 @@ ACTS: dict[str, Act] = {
     "round.call": Act(e.CallPressed),
     "round.void": Act(e.VoidAsked, needs=("reason",)),
     "round.report": Act(e.ReportAsked, needs=("code",)),
-    "round.resolve": Act(e.ResolveAsked, needs=("code", "choice"), takes=("card", "reason")),
+    "round.resolve": Act(e.ResolveAsked, needs=("code", "choice"), takes={"card": None, "reason": ""}),
     "shoe.next": Act(e.ConfirmPressed, phases=_SHOE_WORK),
     "shoe.load": Act(e.LoadAsked),
     "shoe.left": Act(e.LeftCounted, needs=("left",)),
-    "shoe.end": Act(e.EndShoeAsked, takes=("reason",), default=(("reason", "discretion"),)),
+    "shoe.end": Act(e.EndShoeAsked, takes={"reason": "discretion"}),
 }
 COMMON = ("by", "reason", "id_key")
 """What every act may say. A reason for which the event has no place is told in the log."""
@@ -57,9 +57,9 @@ COMMON = ("by", "reason", "id_key")
 def event(method: str, params: dict[str, Any], at: int) -> Event:
     """The event of an act whose params `read` has read, at `at` (monotonic ns)."""
     act = ACTS[method]
-    own = {name: params[name] for name in (*act.needs, *act.takes) if name in params}
+    own = {**act.takes, **{name: params[name] for name in (*act.needs, *act.takes) if name in params}}
     key = ("control", params["id_key"]) if "id_key" in params else None
-    return act.kind(at, **{**dict(act.default), **own}, by=params.get("by", ()), key=key)
+    return act.kind(at, **own, by=params.get("by", ()), key=key)
 
 
 def read(params: dict[str, Any], needs: tuple[str, ...], takes: tuple[str, ...]) -> dict[str, Any]:

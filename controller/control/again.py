@@ -9,6 +9,17 @@ from controller.ports import Outbox
 
 from .messages import FAILED, RpcError
 
+
+def missing(outbox: Outbox, first: int) -> str:
+    """Why sending cannot begin with message `first`; empty where it can."""
+    if first > outbox.head:
+        return f"the newest message is {outbox.head}"
+    oldest = outbox.read(first - 1, 1)[0].seqno
+    if oldest > first:
+        return f"the oldest message here is {oldest}: what was before it is in the exported journals"
+    return ""
+
+
 Resend = Callable[[range], bool]
 """Sends these messages again; False where its line is down, and nobody would hear it."""
 
@@ -27,11 +38,8 @@ def resend(
     door = doors[name]
     if door is None:
         raise RpcError(FAILED, f"a {name} keeps what was written to it: copy it, or use tablectl journal export")
-    if first > head:
-        raise RpcError(FAILED, f"the newest message is {head}")
-    oldest = outbox.read(first - 1, 1)[0].seqno
-    if oldest > first:
-        raise RpcError(FAILED, f"the oldest message here is {oldest}: what was before it is in the exported journals")
+    if why := missing(outbox, first):
+        raise RpcError(FAILED, why)
     if name == primary and state.round is not None:
         raise Refused("not_now")
     if not door(range(first, head + 1)):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from json import loads
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from controller import feed
@@ -22,14 +23,14 @@ from controller.core.shoe import END_REASONS
 from controller.panel import Words
 from controller.ports import Answer, Outbox, Outcome, Submit
 
-from .acts import SEQNO_MAX, Reader, between, pattern, text
+from .acts import SEQNO_MAX, TEXT_MAX, Reader, between, pattern, text
+from .again import missing
 from .messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    REFUSED,
     REQUEST_BYTES_MAX,
     Id,
     Reply,
@@ -37,6 +38,7 @@ from .messages import (
     dump_error,
     dump_reply,
     parse,
+    refusal,
 )
 
 log = logging.getLogger(__name__)
@@ -187,7 +189,7 @@ class CasinoDesk:
         key, values = outcome.refused
         said = self.words.refused(key, values)
         log.info("casino: %s %s was refused: %s", command.method, command.id, said)
-        return Answer(dump_error(RpcError(REFUSED, said, {"key": key, "values": values, "text": said}, command.id)))
+        return Answer(dump_error(refusal(key, values, said, command.id)))
 
 
 def _key(id_: str) -> tuple[str, str]:
@@ -213,11 +215,8 @@ def _resend(desk: CasinoDesk, command: Command) -> Answer:
     first, head = command.params["from"], desk.outbox.head
     if command.params["generation"] != desk.outbox.generation:
         raise _bad(f"this table's generation is {desk.outbox.generation}")
-    if first > head:
-        raise _bad(f"the newest message is {head}")
-    oldest = desk.outbox.read(first - 1, 1)[0].seqno
-    if oldest > first:
-        raise _bad(f"the oldest message here is {oldest}: what was before it is in the exported journals")
+    if why := missing(desk.outbox, first):
+        raise _bad(why)
     last = min(head, first + RESEND_MAX - 1)
     return Answer(dump_reply(Reply(command.id, {"from": first, "to": last, "head": head})), range(first, last + 1))
 
@@ -254,7 +253,7 @@ def _pair(value: Any) -> tuple[Any, Any]:  # noqa: ANN401 - what JSON holds
 
 
 _PARAMS: dict[str, tuple[Reader, str]] = {
-    "reason": (text, "printable text of at most 200 characters"),
+    "reason": (text, f"printable text of at most {TEXT_MAX} characters"),
     "end_shoe.reason": (pattern("|".join(END_REASONS)), f"one of {', '.join(END_REASONS)}"),
     "up": (_flag, "true or false"),
     "limits": (_limits, 'an object of bets, each {"least": "10", "most": "5000"} with least <= most'),
@@ -267,12 +266,14 @@ _PARAMS: dict[str, tuple[Reader, str]] = {
 
 
 class _Method(NamedTuple):
-    """`event` takes the params under their own names, None where nothing happens; `takes` may be left out."""
+    """`event` takes the params under their own names, None where nothing happens.
+
+    `takes` may be left out, and has what stands for them then.
+    """
 
     event: Callable[..., Event] | None
     needs: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
-    default: tuple[tuple[str, Any], ...] = ()
+    takes: Mapping[str, Any] = MappingProxyType({})
 
 
 def _close(at: int, **said: Any) -> Event:  # noqa: ANN401 - by and key
@@ -291,10 +292,10 @@ METHODS: dict[str, _Method] = {
     "ping": _Method(None),
     "open_betting": _Method(e.OpenAsked),
     "close_betting": _Method(_close),
-    "pause": _Method(e.PauseAsked, takes=("reason",), default=(("reason", "casino"),)),
+    "pause": _Method(e.PauseAsked, takes={"reason": "casino"}),
     "resume": _Method(e.ResumeAsked),
     "video": _Method(e.VideoChanged, needs=("up",)),
-    "end_shoe": _Method(_end, takes=("reason",), default=(("reason", "discretion"),)),
+    "end_shoe": _Method(_end, takes={"reason": "discretion"}),
     "void_round": _Method(e.VoidRequested, needs=("reason",)),
     "limits": _Method(e.LimitsGiven, needs=("limits",)),
     "resend": _Method(None, needs=("generation", "from")),
@@ -307,11 +308,12 @@ def _params(method: str, params: object) -> dict[str, Any]:
     row = METHODS[method]
     if not isinstance(params, dict):
         raise _bad("params must be an object with names")
-    if unknown := [name for name in params if name not in (*row.needs, *row.takes)]:
-        raise _bad(f"unknown param {unknown[0]!r:.60}: {method} knows {', '.join((*row.needs, *row.takes)) or 'none'}")
+    known = (*row.needs, *row.takes)
+    if unknown := [name for name in params if name not in known]:
+        raise _bad(f"unknown param {unknown[0]!r:.60}: {method} knows {', '.join(known) or 'none'}")
     if missing := [name for name in row.needs if name not in params]:
         raise _bad(f"{missing[0]} is missing: {_PARAMS[missing[0]][1]}")
-    return dict(row.default) | {name: _param(method, name, value) for name, value in params.items()}
+    return {**row.takes, **{name: _param(method, name, value) for name, value in params.items()}}
 
 
 def _param(method: str, name: str, value: object) -> Any:  # noqa: ANN401 - what JSON holds

@@ -29,6 +29,11 @@ class RpcError(Exception):
         self.code, self.data, self.id = code, data, id_
 
 
+def refusal(key: str, values: dict[str, str], text: str, id_: Id = None) -> RpcError:
+    """The table's own no: the key of its answer, the values, and `text`, that answer in the table's language."""
+    return RpcError(REFUSED, text, {"key": key, "values": values, "text": text}, id_)
+
+
 class Request(NamedTuple):
     """`answered` is false for a notification: it has no id, and nobody waits for what becomes of it."""
 

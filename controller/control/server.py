@@ -34,7 +34,6 @@ from .messages import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    REFUSED,
     REQUEST_BYTES_MAX,
     Notification,
     Reply,
@@ -44,6 +43,7 @@ from .messages import (
     dump_notification,
     dump_reply,
     load_request,
+    refusal,
 )
 
 log = logging.getLogger(__name__)
@@ -208,6 +208,8 @@ class ControlServer:
         except RpcError as error:
             error.id = request.id if request.method else error.id
             answer = dump_error(error)
+        except Refused as no:
+            answer = dump_error(self._refusal(request, no.key, no.values))
         except (JournalError, RecordError) as error:
             answer = dump_error(RpcError(FAILED, str(error), id_=request.id))
         except Exception:  # a fault of this socket's is told and logged, and is none of the table's
@@ -217,7 +219,7 @@ class ControlServer:
 
     async def _result(self, request: Request, writer: asyncio.StreamWriter, peer: _Peer) -> Any:  # noqa: ANN401 - JSON
         if request.method in acts.ACTS:
-            return await self._act(request.method, request.params, peer)
+            return await self._act(request, peer)
         if request.method == "monitor":
             acts.read(request.params, (), ())
             self._monitors[writer] = peer
@@ -229,22 +231,22 @@ class ControlServer:
 
     # --- methods ----------------------------------------------------------------------------------------
 
-    async def _act(self, method: str, params: dict[str, Any], peer: _Peer) -> dict[str, Any]:
+    async def _act(self, request: Request, peer: _Peer) -> dict[str, Any]:
         """What a button does. Answered when it is durable, with what the table shows from then on."""
-        act, desk = acts.ACTS[method], self._desk
-        read = acts.read(params, act.needs, (*act.takes, *acts.COMMON))
+        method, desk = request.method, self._desk
+        act = acts.ACTS[method]
+        read = acts.read(request.params, act.needs, (*act.takes, *acts.COMMON))
         who, why = ",".join(read.get("by", ())) or "-", read.get("reason", "-")
         log.info("control: %s by %s (%s), uid %d, pid %d", method, who, why, peer.uid, peer.pid)
         if desk.state().phase not in act.phases:
-            raise self._refusal("not_now", {})
+            raise Refused("not_now")
         outcome = await desk.submit(acts.event(method, read, desk.now()))
         if outcome.refused is not None:
-            raise self._refusal(*outcome.refused)
+            raise self._refusal(request, *outcome.refused)
         return {"repeated": outcome.repeated, **self._levels()}
 
-    def _refusal(self, key: str, values: dict[str, str]) -> RpcError:
-        text = self._desk.words.refused(key, values)
-        return RpcError(REFUSED, text, {"key": key, "values": values, "text": text})
+    def _refusal(self, request: Request, key: str, values: dict[str, str]) -> RpcError:
+        return refusal(key, values, self._desk.words.refused(key, values), request.id)
 
     async def _ping(self, params: dict[str, Any]) -> dict[str, Any]:
         acts.read(params, (), ())
@@ -268,20 +270,14 @@ class ControlServer:
     async def _diag(self, params: dict[str, Any]) -> dict[str, Any]:
         read = acts.read(params, ("part",), ("act",))
         part, act = read["part"], read.get("act", "")
-        try:
-            told = self._desk.diag(part, act)
-        except Refused as refused:
-            raise self._refusal(refused.key, refused.values) from None
+        told = self._desk.diag(part, act)
         if act:
             log.info("control: %s of %s begins", act, part)
         return told
 
     async def _resend(self, params: dict[str, Any]) -> dict[str, Any]:
         read = acts.read(params, ("from",), ("publisher",))
-        try:
-            told = self._desk.resend(read["from"], read.get("publisher"))
-        except Refused as refused:
-            raise self._refusal(refused.key, refused.values) from None
+        told = self._desk.resend(read["from"], read.get("publisher"))
         log.info("control: %s sends messages %d to %d again", told["publisher"], told["from"], told["to"])
         return told
 
