@@ -38,9 +38,8 @@ FEED_TYPE = "application/cloudevents+json; charset=utf-8"
 LEVEL_TYPE = "application/json"
 
 WINDOW = 16  # messages without a PUBACK; two more packets stay free for state and status (mosquitto grants 20)
-OVERHEAD = 65  # bytes of a PUBLISH beside topic, type and payload: fixed header 5, lengths 4, properties 56
 PACKET_MAX = 65_536  # bytes: what the broker may send us
-REPLY_OVERHEAD = 9  # bytes of a PUBLISH beside topic, properties and payload: fixed header 5, lengths 4
+OVERHEAD = 9  # bytes of a PUBLISH beside topic, properties and payload: fixed header 5, topic length 2, packet id 2
 COMMANDS_MAX = 16  # packets of the broker without our acknowledgement: bounds what commands may cost at once
 REPLIES_MAX = 2  # packets of replies on their way: what the feed's window leaves free
 KEPT_S = 3_600  # the broker keeps commands for a table that is away so long; what has expired is refused
@@ -349,7 +348,7 @@ class _Session(_Caller):
         self._state = _Level(self._broker.topic("state"), self._make_state)
         will = _properties("", PacketTypes.WILLMESSAGE)
         self._client.will_set(self._status.topic, self._make_status("offline")[1], qos=1, retain=True, properties=will)
-        self._commands = _Commands(self._client, self._broker, owner.ask, outbox, self.wire.turn)
+        self._commands = _Commands(self._client, self.wire, self._broker, owner.ask, outbox)
         self._routes = {
             self._broker.topic("commands"): self._commands.take,
             **({self._broker.topic("ack"): self._on_ack} if owner.receipt == "server" else {}),
@@ -544,7 +543,7 @@ class _Session(_Caller):
     def _publish(self, message: Message) -> bool:
         """Sends one message of the feed; False when it may not or cannot go."""
         topic, properties = self._broker.topic("feed"), _properties(message.type, PacketTypes.PUBLISH)
-        size = len(message.data) + len(topic) + OVERHEAD + len(message.type)
+        size = _packet_size(topic, message.data, properties)
         if size > self._packet_max:
             self._refuse(message.seqno, f"its packet of {size} bytes is over the broker's limit of {self._packet_max}")
             return False
@@ -555,19 +554,11 @@ class _Session(_Caller):
             self._moved_at = now
         if self._sent <= self._cursor():
             self._receipt_at = now
-        mid = self._send(topic, message.data, properties)
+        mid = self.wire.send(topic, message.data, properties)
         if mid is None:
             return False
         self._flights[mid] = self._sent = message.seqno
         return True
-
-    def _send(self, topic: str, data: bytes, properties: Properties, *, retain: bool = False) -> int | None:
-        """The packet's id; None when the connection is gone, which `closed` tells."""
-        info = self._client.publish(topic, data, qos=1, retain=retain, properties=properties)
-        if info.rc == mqtt.MQTT_ERR_NO_CONN:
-            return None
-        assert info.rc == mqtt.MQTT_ERR_SUCCESS, mqtt.error_string(info.rc)
-        return info.mid
 
     def _send_levels(self) -> None:
         if not self._levels_due:
@@ -583,7 +574,7 @@ class _Session(_Caller):
                     self._send_level(level, data)
 
     def _send_level(self, level: _Level, data: bytes) -> None:
-        level.mid = self._send(level.topic, data, _properties("", PacketTypes.PUBLISH), retain=True)
+        level.mid = self.wire.send(level.topic, data, _properties("", PacketTypes.PUBLISH), retain=True)
 
     def _make_state(self) -> tuple[bytes, bytes]:
         state = self._owner.state()
@@ -723,15 +714,8 @@ class _Commands:
     What was not acknowledged comes again after a restart or a lost connection, and `ask` knows a repeat by its key.
     """
 
-    def __init__(
-        self,
-        client: mqtt.Client,
-        broker: Broker,
-        ask: Ask,
-        outbox: Outbox,
-        turn: Callable[[Callable[[], object]], None],
-    ) -> None:
-        self._client, self._broker, self._ask, self._outbox, self._turn = client, broker, ask, outbox, turn
+    def __init__(self, client: mqtt.Client, wire: "_Wire", broker: Broker, ask: Ask, outbox: Outbox) -> None:
+        self._client, self._wire, self._broker, self._ask, self._outbox = client, wire, broker, ask, outbox
         self._out: deque[_Out] = deque()
         self._mids: set[int] = set()
 
@@ -741,7 +725,7 @@ class _Commands:
 
     def take(self, message: mqtt.MQTTMessage) -> None:
         answer = self._ask(bytes(message.payload), message.retain)
-        answer.add_done_callback(lambda done: self._turn(partial(self._answered, message, done)))
+        answer.add_done_callback(lambda done: self._wire.turn(partial(self._answered, message, done)))
 
     def _answered(self, message: mqtt.MQTTMessage, done: "asyncio.Future[Answer]") -> None:
         """Puts the answer in line; an error of `ask` is one of ours and ends `run`."""
@@ -773,17 +757,16 @@ class _Commands:
                 self._client.ack(out.command.mid, out.command.qos)
                 continue
             data, properties = packet
-            size = len(data) + len(out.topic.encode()) + len(properties.pack()) + REPLY_OVERHEAD  # type: ignore[no-untyped-call]
+            size = _packet_size(out.topic, data, properties)
             if size > packet_max:
                 log.error(
                     "no reply to %r: %d bytes are over the broker's limit of %d", out.topic[:200], size, packet_max
                 )
                 continue
-            info = self._client.publish(out.topic, data, qos=1, properties=properties)
-            if info.rc == mqtt.MQTT_ERR_NO_CONN:
+            mid = self._wire.send(out.topic, data, properties)
+            if mid is None:
                 return
-            assert info.rc == mqtt.MQTT_ERR_SUCCESS, mqtt.error_string(info.rc)
-            self._mids.add(info.mid)
+            self._mids.add(mid)
 
     def taken(self, mid: int, refused: str) -> bool:
         """Whether the packet with this id was a reply's; the broker has it, or says why not."""
@@ -919,6 +902,14 @@ class _Wire:
             self._loop.remove_writer(self._fd)
         self._fd = -1
 
+    def send(self, topic: str, data: bytes, properties: Properties, *, retain: bool = False) -> int | None:
+        """Puts a PUBLISH with QoS 1 in line: its packet id; None when the connection is gone, which `closed` tells."""
+        info = self._client.publish(topic, data, qos=1, retain=retain, properties=properties)
+        if info.rc == mqtt.MQTT_ERR_NO_CONN:
+            return None
+        assert info.rc == mqtt.MQTT_ERR_SUCCESS, mqtt.error_string(info.rc)
+        return info.mid
+
     def hang_up(self) -> None:
         """Closes without a DISCONNECT, where the connection still stands: the broker then publishes the will."""
         self._detach()
@@ -946,13 +937,23 @@ def _reply_topic(broker: Broker, message: mqtt.MQTTMessage) -> str:
 
 
 def _reply_properties(correlation: bytes | None, message_type: str = "") -> Properties:
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    properties.ContentType = FEED_TYPE if message_type else LEVEL_TYPE
-    if message_type:
-        properties.UserProperty = ("type", message_type)
+    properties = _described(Properties(PacketTypes.PUBLISH), message_type)  # type: ignore[no-untyped-call]
     if correlation is not None:
         properties.CorrelationData = correlation
     return properties
+
+
+def _described(properties: Properties, message_type: str) -> Properties:
+    """With what says what the payload is: a message of the feed, of that type, or with no type other JSON."""
+    properties.ContentType = FEED_TYPE if message_type else LEVEL_TYPE
+    if message_type:
+        properties.UserProperty = ("type", message_type)
+    return properties
+
+
+def _packet_size(topic: str, data: bytes, properties: Properties) -> int:
+    """The bytes of a PUBLISH with QoS 1, at most (MQTT 5, 3.3)."""
+    return len(topic.encode()) + len(data) + len(properties.pack()) + OVERHEAD  # type: ignore[no-untyped-call]
 
 
 def _json(value: dict[str, Any]) -> bytes:
@@ -972,11 +973,7 @@ class _Packed(Properties):
 @cache
 def _properties(message_type: str, packet: int) -> Properties:
     """A feed message's properties, or with no type those of state, status and will; not changed once sent."""
-    properties = _Packed(packet)  # type: ignore[no-untyped-call]
-    properties.ContentType = FEED_TYPE if message_type else LEVEL_TYPE
-    if message_type:
-        properties.UserProperty = ("type", message_type)
-    return properties
+    return _described(_Packed(packet), message_type)  # type: ignore[no-untyped-call]
 
 
 def _alert_of(broker: Broker, clock: str) -> str:
