@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from .core import facts as f
 from .core.events import Event
 from .core.facts import PUBLIC, Fact, Phase
-from .core.records import RecordError, dump_event, dump_fact, dump_state, load_event, load_fact, load_state
+from .core.records import RecordError, dump, dump_event, dump_fact, load, load_event, load_fact
 from .core.state import State
 from .ports import Message, Sealed
 
@@ -99,7 +99,7 @@ def seal(feed: Feed, chain: Chain, entry: Entry) -> tuple[Sealed, Chain]:
     event = dump_event(entry.event)
     facts = [dump_fact(fact) for fact in entry.facts]
     body = _encode({"wall": entry.wall_ns, "synchronised": entry.synchronised, "event": event, "facts": facts})
-    saved = None if entry.saved is None else _encode(dump_state(entry.saved))
+    saved = None if entry.saved is None else _encode(dump(entry.saved))
     digest = row_hash(chain.row_hash, body, [message.data for message in messages], saved)
     row = Sealed(chain.row + 1, chain.row_hash, body, messages, saved, entry.event.key, digest)
     return row, Chain(chain.generation, seqno, message_hash, row.id, digest)
@@ -129,7 +129,7 @@ def read_row(body: bytes) -> Row:
 
 def read_saved(saved: bytes) -> State:
     """The State that a row kept; RecordError when this version cannot read it."""
-    return load_state(_decode(saved))
+    return load(State, _decode(saved))
 
 
 _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False, check_circular=False)

@@ -20,7 +20,6 @@ from . import events, facts
 from .cards import DECK, Card
 from .events import Event
 from .facts import Fact
-from .state import State
 
 Plain: TypeAlias = "dict[str, Plain] | list[Plain] | str | int | bool | None"
 T = TypeVar("T")
@@ -33,10 +32,10 @@ class RecordError(ValueError):
     """A plain tree that is no record of this version. The text says which class, which field and why."""
 
 
-def dump(value: object) -> Plain:
+def dump(value: object) -> dict[str, Plain]:
     """The plain tree of a dataclass or named tuple. TypeError for a class whose fields have no plain form."""
     cls: type = type(value)
-    plain: Plain = _record(cls).dump(value)
+    plain: dict[str, Plain] = _record(cls).dump(value)
     return plain
 
 
@@ -65,15 +64,6 @@ def dump_event(event: Event) -> dict[str, Plain]:
 def load_event(plain: Plain) -> Event:
     event: Event = _load_tagged(plain, EVENTS)
     return event
-
-
-def dump_state(state: State) -> dict[str, Plain]:
-    plain: dict[str, Plain] = _record(State).dump(state)
-    return plain
-
-
-def load_state(plain: Plain) -> State:
-    return load(State, plain)
 
 
 def _named(module: object, base: type) -> dict[str, type]:

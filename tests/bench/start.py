@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from controller import keys
 from controller.adapters.journal_sqlite import JournalSqlite
-from controller.core.records import dump_state
+from controller.core.records import dump
 from controller.core.state import State
 from controller.feed import row_hash
 from controller.ports import Message, Sealed
@@ -38,7 +38,7 @@ def fill(folder: Path) -> None:
 
 async def _commit(journal: JournalSqlite, signer: str) -> None:
     body, data, first = os.urandom(420), os.urandom(640), json.dumps({"data": {"publickey": signer}}).encode()
-    saved = json.dumps(dump_state(State(seqno=MESSAGES)), separators=(",", ":")).encode()
+    saved = json.dumps(dump(State(seqno=MESSAGES)), separators=(",", ":")).encode()
     previous, seqno, rows = bytes(32), 0, []
     for number in range(1, ROWS + 1):
         last = number * MESSAGES // ROWS

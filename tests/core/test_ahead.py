@@ -105,7 +105,7 @@ def test_each_card_counts_once_whatever_is_read_again(layout: str, shoe: list[Ca
 
 def in_words(state: State) -> records.Plain:
     """The State as it is saved, its ledger of a letter a card written out: two letters may look like a face."""
-    tree = records.dump_state(state)
+    tree = records.dump(state)
     ledger = "" if state.shoe is None else state.shoe.faces
     shoe = tree.get("shoe")
     if isinstance(shoe, dict):

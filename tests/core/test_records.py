@@ -71,12 +71,12 @@ def dumped(value: Any) -> Any:
     name = type(value).__name__
     if name in FACTS:
         return records.dump_fact(value)
-    return records.dump_event(value) if name in EVENTS else records.dump_state(value)
+    return records.dump_event(value) if name in EVENTS else records.dump(value)
 
 
 def loaded(tree: Any) -> Any:
     tag = tree.get("t") if isinstance(tree, dict) else None
-    return records.load_fact(tree) if tag in FACTS else records.load_event(tree) if tag else records.load_state(tree)
+    return records.load_fact(tree) if tag in FACTS else records.load_event(tree) if tag else records.load(State, tree)
 
 
 @pytest.mark.parametrize("cls", [*FACTS.values(), *EVENTS.values(), State], ids=lambda cls: cls.__name__)
@@ -216,7 +216,7 @@ def test_an_event_that_is_none_says_why(tree: Any, message: str) -> None:
 )
 def test_a_state_that_is_none_says_which_field(change: Any, message: str) -> None:
     with pytest.raises(RecordError, match=message):
-        records.load_state(records.dump_state(State()) | change)
+        records.load(State, records.dump(State()) | change)
 
 
 class Secret:

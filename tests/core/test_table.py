@@ -128,9 +128,9 @@ def test_every_step_of_every_script_is_lawful(script: Script) -> None:
 
 def test_decide_answers_the_same_twice_and_touches_nothing() -> None:
     for step in steps():
-        kept = json.dumps(records.dump_state(step.before))
+        kept = json.dumps(records.dump(step.before))
         assert decide(step.before, step.event) == step.facts
-        assert json.dumps(records.dump_state(step.before)) == kept
+        assert json.dumps(records.dump(step.before)) == kept
 
 
 def test_each_state_comes_back_from_what_is_written_of_it() -> None:
@@ -138,8 +138,8 @@ def test_each_state_comes_back_from_what_is_written_of_it() -> None:
     for script in SCRIPTS:
         played = night(script)
         for step in played[:: max(1, len(played) // 5)]:
-            saved = json.dumps(records.dump_state(step.before))
-            state = records.load_state(json.loads(saved))
+            saved = json.dumps(records.dump(step.before))
+            state = records.load(State, json.loads(saved))
             assert fold(state, step.facts) == step.after
 
 

@@ -321,4 +321,4 @@ class Watch:
             read = evolve(read, records.load_fact(json.loads(json.dumps(records.dump_fact(fact)))))
         assert state == self.state, "replay is having been there"
         assert read == self.state, "and so is the replay of what was written"
-        assert records.load_state(json.loads(json.dumps(records.dump_state(self.state)))) == self.state
+        assert records.load(State, json.loads(json.dumps(records.dump(self.state)))) == self.state
