@@ -675,13 +675,11 @@ def glance(path: Path) -> Glance:
         return Glance(generation, end.row, end.seqno, None if first is None else first[1].data, fault)
 
 
-def bodies(
-    path: Path, *, after: int = 0, before: int | None = None, newest_first: bool = False
-) -> Iterator[tuple[int, bytes]]:
-    """Ids and bodies of the rows with `after` < id < `before`; stop when you have enough. JournalError as `verify`."""
+def bodies(path: Path, *, after: int = 0, newest_first: bool = False) -> Iterator[tuple[int, bytes]]:
+    """Ids and bodies of the rows with id > `after`; stop when you have enough. JournalError as `verify`."""
     with _reading(path) as connection:
         _meta(connection, path)
-        end = _place(connection).row if before is None else before - 1
+        end = _place(connection).row
         rows = _rows_back(connection, after, end) if newest_first else _rows(connection, after, end)
         for row in rows:
             yield row.id, row.body
