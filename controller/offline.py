@@ -228,7 +228,7 @@ def journal_verify(path: Path, public_key: str | None = None) -> dict[str, Any]:
     Signatures are held against `public_key`, or the key that `journal.opened` announces.
     """
     with _told():
-        if not _holds(path, SQLITE):
+        if not _is_journal(path):
             with path.open("rb") as file:
                 lines = iter(lambda: file.readline(LINE_BYTES_MAX), b"")
                 verdict = audit.verify_export(lines, audit.Signatures(keys.verify, public_key))
@@ -306,7 +306,7 @@ def journal_stats(path: Path, first: int = 1, last: int | None = None) -> dict[s
 
 def _messages(path: Path, first: int, last: int | None) -> Iterator[bytes]:
     """By their numbers, repeats left out; of an export of several generations every one that has such a number."""
-    if _holds(path, SQLITE):
+    if _is_journal(path):
         for message in wiring.journal_messages(path, after=first - 1):
             if last is not None and message.seqno > last:
                 return
@@ -327,10 +327,11 @@ def _messages(path: Path, first: int, last: int | None) -> Iterator[bytes]:
                     yield data
 
 
-def _holds(path: Path, start: bytes) -> bool:
+def _is_journal(path: Path) -> bool:
+    """Whether it is a database, and no export of its messages."""
     try:
         with path.open("rb") as file:
-            return file.read(len(start)) == start
+            return file.read(len(SQLITE)) == SQLITE
     except OSError as error:
         raise FailureError(
             f"{path} cannot be read: {error.strerror}: name a journal or an export of its feed"

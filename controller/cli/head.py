@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-LOOK_S = 0.1
+LOOK_S = 0.1  # how often a device is looked at that is followed: a press is seldom shorter
 CALIBRATION = (  # the act, and what a person does before it
     ("empty", "Take every card out of the shoe, its mouth and its exit."),
     ("card", "Lay one card in the mouth and draw it on until it covers both exit beams. Take your hand away."),

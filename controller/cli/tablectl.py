@@ -25,7 +25,6 @@ from . import head, show
 DEFAULT_CONFIG = Path("/etc/baccarat-table/table.yaml")
 DEFAULT_SOCKET = "/run/baccarat-table/control.sock"
 NO, USAGE, ABSENT, REFUSED = 1, 2, 3, 4
-LOOK_S = 0.1  # how often a device is looked at that is followed: a press is seldom shorter
 
 
 class Options(NamedTuple):
@@ -285,7 +284,7 @@ def diag(
         told = see("test" if test else "")
         tell(told if watch or not test else head.finished(see, told))
         while watch:
-            time.sleep(LOOK_S)
+            time.sleep(head.LOOK_S)
             tell(see(""))
 
 
