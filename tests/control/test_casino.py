@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller import keys
+from controller.adapters.memory import MemoryJournal
 from controller.control.casino import LIFETIME_S_MAX, RESEND_MAX, CasinoDesk
 from controller.control.messages import (
     INVALID_PARAMS,
@@ -29,7 +30,7 @@ from controller.core.facts import Phase
 from controller.core.profile import Opens, Procedure
 from controller.loop import IDLE_MAX, IDLE_NS
 from controller.panel import Words
-from controller.ports import Answer
+from controller.ports import Answer, Sealed
 from tests import schemas
 from tests.casino import FAR, OURS, STRANGER, command, signed
 from tests.control.served import run
@@ -317,6 +318,48 @@ def _utc(seconds: int) -> str:
 
 
 # --- exactly once ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(lambda: command("pause"), id="obeyed"),
+        pytest.param(lambda: command("close_betting"), id="told no"),
+        pytest.param(lambda: command("resume"), id="nothing to do"),
+        pytest.param(lambda: b"{", id="no command"),
+    ],
+)
+def test_no_answer_before_it_is_on_the_disk(asked: Callable[[], bytes]) -> None:
+    """bug_reports D47. With its answer a transport acknowledges the command, and the broker forgets it."""
+
+    async def whole() -> None:
+        async with Rig(BY_DEALER, journal=Slow(GENERATION)) as rig:
+            await rig.load()
+            disk = rig.journal
+            assert isinstance(disk, Slow)
+            disk.turns.clear()
+            answer, rows = House(rig).desk.ask(asked(), False), disk.last[0]
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert not answer.done()
+            disk.turns.set()
+            await answer
+            assert disk.last[0] == rows + 1
+
+    run(whole)
+
+
+class Slow(MemoryJournal):
+    """It stores nothing while its disk does not turn."""
+
+    def __init__(self, generation: str) -> None:
+        super().__init__(generation)
+        self.turns = asyncio.Event()
+        self.turns.set()
+
+    async def commit(self, rows: Sequence[Sealed]) -> None:
+        await self.turns.wait()
+        await super().commit(rows)
 
 
 def test_a_command_that_comes_again_does_nothing_again() -> None:
