@@ -7,6 +7,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
@@ -27,7 +28,7 @@ from tests.test_schemas import PROFILE, sampled
 SECTION = page("docs/integrator.md").sections(2)["A consumer"]
 PROGRAMS = {block.language: block.text for block in SECTION.blocks if block.language in ("python", "javascript")}
 RUN = {"python": [sys.executable, "consumer.py"], "javascript": ["node", "consumer.js"]}
-LATER = "68f1c2d5-00000001"
+EARLIER, LATER = "68f1c2d3-00000001", "68f1c2d5-00000001"
 STRANGER = keys.ephemeral()
 
 
@@ -70,9 +71,9 @@ def sealed(facts: Sequence[Fact], generation: str, mode: Mode = "live") -> list[
     return made
 
 
-def every_type(mode: Mode = "live") -> list[bytes]:
+def every_type(mode: Mode = "live", generation: str = LATER) -> list[bytes]:
     first, *others = sorted(sampled(), key=lambda fact: not isinstance(fact, JournalOpened))
-    return sealed([first, *(fact for fact in others if not isinstance(fact, JournalOpened))], LATER, mode)
+    return sealed([first, *(fact for fact in others if not isinstance(fact, JournalOpened))], generation, mode)
 
 
 def run(language: str, folder: Path, lines: Sequence[bytes], stored: bytes = b"") -> Told:
@@ -110,6 +111,13 @@ def resigned(message: bytes, old: bytes, new: bytes, key: keys.TableKey) -> byte
     unsigned, _ = split_signature(message)
     assert old in unsigned
     return join_signature(unsigned.replace(old, new), key.sign(unsigned.replace(old, new)))
+
+
+def respelt(message: bytes) -> bytes:
+    """The same signature, written otherwise: the last of its 86 characters has four bits that say nothing."""
+    other = message[:-3] + bytes([message[-3] + 1]) + message[-2:]
+    assert urlsafe_b64decode(other[-88:-2] + b"==") == urlsafe_b64decode(message[-88:-2] + b"==")
+    return other
 
 
 ALL = range(1, 22)
@@ -153,6 +161,14 @@ WHOLE: dict[str, tuple[Change, list[str]]] = {
         lambda f: [*f[:8], f[8].replace(b'"live"', b'"demo"'), b"", b"{}", f[8][:-1], f[8][:-103] + b"}", *f[8:]],
         [*taken(*range(1, 9)), *["alien"] * 5, *taken(*range(9, 22))],
     ),
+    "a signature spelt otherwise, of a message to come and of one that was": (
+        lambda f: [*f[:8], respelt(f[8]), *f[8:15], respelt(f[8]), *f[15:]],
+        [*taken(*range(1, 9)), "alien", *taken(*range(9, 16)), "alien", *taken(*range(16, 22))],
+    ),
+    "other bytes behind the signature": (
+        lambda f: [*f[:8], f[8][:-2] + b'"]', f[8][:-2] + b"}}", f[8] + b" ", f[8][:-9] + b"=" + f[8][-8:], *f[8:]],
+        [*taken(*range(1, 9)), *["alien"] * 4, *taken(*range(9, 22))],
+    ),
 }
 
 
@@ -178,6 +194,10 @@ STOPPED: dict[str, tuple[Change, str]] = {
     "a generation without a beginning": (
         lambda f: [*f[:9], resigned(f[9], GENERATION.encode(), LATER.encode(), recorded()[0])],
         f"STOP {LATER} is neither in force nor begun 10",
+    ),
+    "a generation from before the one in force, kept by somebody": (
+        lambda f: [*f[:9], every_type(generation=EARLIER)[0]],
+        f"STOP {EARLIER} is neither in force nor begun 1",
     ),
     "an old generation that goes on": (
         lambda f: [*f[:9], every_type()[0], f[9]],

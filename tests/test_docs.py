@@ -33,6 +33,7 @@ from controller.panel import LOCALE, SUITS
 from tests import schemas
 from tests.pages import ROOT, Page, page, spans_of
 from tests.table_rig import GENERATION, Rig
+from tests.test_consumers import respelt
 
 OPERATOR = {"es": page("docs/operator.md"), "en": page("docs/operator.en.md")}
 TECHNICIAN, INTEGRATOR = page("docs/technician.md"), page("docs/integrator.md")
@@ -442,6 +443,8 @@ FEEDS: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     "one dropped": (lambda lines: [*lines[:5], *lines[6:]], "message 6 is missing"),
     "two exchanged": (lambda lines: [*lines[:5], lines[6], lines[5], *lines[7:]], "message 6 is missing"),
     "what is before the span": (lambda lines: [*lines[4:], lines[3]], "is missing"),
+    "a signature spelt otherwise": (lambda lines: [*lines[:-1], respelt(lines[-1])], "no signature"),
+    "no base64": (lambda lines: [*lines[:5], lines[5][:-9] + b"=" + lines[5][-8:]], "line 6: no signature"),
     "no signature": (lambda lines: [*lines[:5], lines[5][:-103] + b"}"], "no signature"),
 }
 

@@ -199,7 +199,7 @@ class JournalSqlite:
         if place.seqno:  # else nobody has ever heard of that generation: the one before it counts
             told = {"generation": meta["generation"], "seqno": str(place.seqno), "hash": place.message_hash}
             before = {f"previous_{name}": value for name, value in told.items()}
-        self._build({"made": reason, **before})
+        self._build({"made": reason, **before}, meta["generation"])
         self._set_aside(meta["generation"])
         self._put_in_place()
         return _connect(self.path)
@@ -221,12 +221,16 @@ class JournalSqlite:
         with contextlib.closing(_connect(self._making)) as connection:
             return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone())
 
-    def _build(self, meta: dict[str, str]) -> None:
-        """A new generation under another name: whole, or without tables, at any moment."""
+    def _build(self, meta: dict[str, str], follows: str = "") -> None:
+        """A new generation under another name: whole, or without tables, at any moment.
+
+        Its own name is greater than that of the one which it `follows`, whatever the clock says.
+        """
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self._making}{suffix}").unlink(missing_ok=True)
         self._making.touch()
-        generation = f"{int(time.time()):08x}-{secrets.token_hex(4)}"
+        seconds = max(int(time.time()), int(follows.partition("-")[0] or "0", 16) + 1)
+        generation = f"{seconds:08x}-{secrets.token_hex(4)}"
         meta = {"schema": SCHEMA, "generation": generation, **meta, **self._identity(self._making)}
         with contextlib.closing(_connect(self._making)) as connection:
             connection.execute("BEGIN IMMEDIATE")

@@ -423,6 +423,21 @@ def test_a_copy_begins_a_new_generation(tmp_path: Path) -> None:
         assert (journal.generation, journal.last[0]) == (generation, 2)
 
 
+def test_the_generation_after_one_has_the_greater_name(tmp_path: Path) -> None:
+    """A smaller one is somebody's old feed to the casino, and a clock that nobody has set must not make one."""
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    write(tmp_path / "a", 1)
+    ahead = "f0000000-00000001"
+    with closing(sqlite3.connect(tmp_path / "a" / DATABASE)) as connection, connection:
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'generation'", (ahead,))
+    for source, copy in ("ab", "bc"):
+        shutil.copyfile(tmp_path / source / DATABASE, tmp_path / copy / DATABASE)
+        with opened(tmp_path / copy) as journal:
+            assert journal.generation > ahead
+            ahead = journal.generation
+
+
 def test_a_renamed_folder_is_the_same_journal(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     _, generation = write(tmp_path / "a", 1)
