@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.config import ConfigError, table
+from controller.config import ConfigError, models, table
 from tests.harness import HARDWARE, PAGE, ROOT, Harness, Joint, Pin, harness, page, pins, read, sources, stamp
 
 # The 40-pin header as Raspberry Pi prints it: pin 1 and 2, 3 and 4, … ; a number is a GPIO.
@@ -42,6 +42,11 @@ def test_a_pin_is_where_the_header_has_it(pin: Pin) -> None:
     held = {"shoe": "up", "buttons": "up", "lamps": "down", "buzzer": "down"}  # a lamp is off, a contact open (G10)
     assert pin.pull == held.get(group, pin.pull)
     assert pin.direction in ({"up": ("in",), "down": ("out",)}[held[group]] if group in held else ("out", "bus"))
+
+
+def test_the_errors_of_table_yaml_count_pins_as_the_header_has_them() -> None:
+    gpios = {number: what for number, what in ON_HEADER.items() if what not in POWER}
+    assert {number: f"GPIO{gpio}" for gpio, number in enumerate(models.HEADER)} == gpios
 
 
 def test_a_pin_has_one_use() -> None:

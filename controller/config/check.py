@@ -100,6 +100,7 @@ def _said(detail: Mapping[str, Any]) -> str:
         "string_pattern_mismatch": "is not written as it must be",
         "too_short": "must have at least {min_length}",
         "too_long": "must have at most {max_length}",
+        "value_error": "{error}",
     }
     text = words.get(detail["type"])
     return text.format(**context) if text else detail["msg"]

@@ -7,7 +7,7 @@ one key may be; what keys must be to each other stands in `checks.py`. Lengths o
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from controller.core.profile import Confirms, Opens, Position, Rescan
 
@@ -28,7 +28,19 @@ def kind(value: object) -> str:
     return "<text>" if isinstance(value, str) else "<number>"
 
 
-Pin = Annotated[int, Field(ge=0, le=27)]  # BCM numbers on the 40-pin header
+# Where GPIO0, GPIO1, … of a Raspberry Pi's 40-pin header are to be counted on the board (BCM numbers are GPIO numbers).
+HEADER = (27, 28, 3, 5, 7, 29, 31, 26, 24, 21, 19, 23, 32, 33, 8, 10, 36, 11, 12, 35, 38, 40, 15, 16, 18, 22, 37, 13)
+
+
+def _on_header(pin: int) -> int:
+    """Who writes a number that no GPIO has has often counted the pins of the board."""
+    if not 0 <= pin < len(HEADER):
+        meant = f"; pin {pin} of the header is GPIO{HEADER.index(pin)}" if pin in HEADER else ""
+        raise ValueError(f"must be the number of a GPIO of the header, 0 to {len(HEADER) - 1}{meant}")
+    return pin
+
+
+Pin = Annotated[int, AfterValidator(_on_header), Field(json_schema_extra={"minimum": 0, "maximum": len(HEADER) - 1})]
 File = Annotated[str, Field(pattern=r"^/[^\x00-\x1f]*[^\x00-\x1f/]$")]
 TOPIC = r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$"  # legal in MQTT topics and in URIs; no wildcards, no empty levels
 Baud = Literal[1200, 2400, 4800, 9600, 19200, 38400, 57600, 115200]

@@ -17,7 +17,7 @@ from controller.link.hosts import name_warning
 from controller.link.keys import twins
 
 from .check import Check, Findings
-from .models import CodeTable, Config, Section
+from .models import HEADER, CodeTable, Config, Section
 
 # What each driver cannot do without: group, driver, keys.
 _NEEDS = (
@@ -197,10 +197,11 @@ def _pins(config: Config) -> Findings:
     users: dict[int, str] = {}
     for where, pin in _used_pins(config):
         name = ".".join(map(str, where))
+        place = f"GPIO{pin} (pin {HEADER[pin]} of the header) of {name}"
         if pin in reserved:
-            yield where, f"pin {pin} of {name} is taken by {reserved[pin]}: choose another"
+            yield where, f"{place} is taken by {reserved[pin]}: choose another"
         if pin in users:
-            yield where, f"pin {pin} of {name} is {users[pin]} already: one use a pin"
+            yield where, f"{place} is {users[pin]} already: one use a pin"
         users.setdefault(pin, name)
 
 

@@ -81,7 +81,7 @@ lamps: {timer: [5, ▸x]}
 ! timer must be a whole number
 
 lamps: {timer: [5, ▸28]}
-! timer must be at most 27
+! timer must be the number of a GPIO of the header, 0 to 27; pin 28 of the header is GPIO1, not '28'
 
 scanner: {▸codes: [plain]}
 ! codes cannot be this
@@ -222,12 +222,12 @@ display: {driver: sh1106, interface: ▸▸spi}
 
 shoe: {driver: gpio, exit_inner: 17, exit_outer: 27}
 buzzer: {driver: gpio, pin: ▸17}
-! pin 17 of buzzer.pin is shoe.exit_inner already
+! GPIO17 (pin 11 of the header) of buzzer.pin is shoe.exit_inner already
 
 lamps: {driver: gpio, timer: [5, 6, ▸5], red: ▸6, amber: ▸5}
-! pin 5 of lamps.timer.2 is lamps.timer.0 already
-! pin 6 of lamps.red is lamps.timer.1 already
-! pin 5 of lamps.amber is lamps.timer.0 already
+! GPIO5 (pin 29 of the header) of lamps.timer.2 is lamps.timer.0 already
+! GPIO6 (pin 31 of the header) of lamps.red is lamps.timer.1 already
+! GPIO5 (pin 29 of the header) of lamps.amber is lamps.timer.0 already
 
 display: {driver: sh1106, column_offset: 0}
 
@@ -235,26 +235,26 @@ display: {driver: ssd1306, column_offset: ▸2}
 ! the memory of ssd1306 is as wide as its glass
 
 display: {driver: ssd1309, interface: spi, dc: 24, reset: ▸24}
-! pin 24 of display.reset is display.dc already
+! GPIO24 (pin 18 of the header) of display.reset is display.dc already
 
 buzzer: {driver: gpio, pin: ▸2}
 display: {driver: ssd1306}
-! pin 2 of buzzer.pin is taken by the display's I²C line (display.interface)
+! GPIO2 (pin 3 of the header) of buzzer.pin is taken by the display's I²C line (display.interface)
 
 buzzer: {driver: gpio, pin: ▸9}
 display: {driver: ssd1306, interface: spi, dc: 24, reset: 25}
-! pin 9 of buzzer.pin is taken by the display's SPI line MISO (display.interface)
+! GPIO9 (pin 21 of the header) of buzzer.pin is taken by the display's SPI line MISO (display.interface)
 
 buzzer: {driver: gpio, pin: ▸14}
 scanner: {driver: serial, port: /dev/ttyAMA0}
-! pin 14 of buzzer.pin is taken by the board's UART (scanner.port)
+! GPIO14 (pin 8 of the header) of buzzer.pin is taken by the board's UART (scanner.port)
 
 buzzer: {driver: gpio, pin: ▸15}
 casino: {primary: serial, serial: {port: /dev/serial0}}
-! pin 15 of buzzer.pin is taken by the board's UART (casino.serial.port)
+! GPIO15 (pin 10 of the header) of buzzer.pin is taken by the board's UART (casino.serial.port)
 
 buzzer: {driver: gpio, pin: ▸0}
-! pin 0 of buzzer.pin is taken by the board's ID EEPROM
+! GPIO0 (pin 27 of the header) of buzzer.pin is taken by the board's ID EEPROM
 
 scanner: {driver: serial, port: /dev/x}
 shoe: {driver: head, port: ▸/dev/x}
@@ -331,8 +331,8 @@ casino: {primary: ▸mqtt}
 ! betting_seconds must be at least 1
 ! 'betting_seconds' is given twice
 ! unknown key 'gpoi': did you mean 'gpio'?
-! pin 5 of lamps.red is lamps.timer.0 already
-! pin must be at most 27
+! GPIO5 (pin 29 of the header) of lamps.red is lamps.timer.0 already
+! pin must be the number of a GPIO of the header, 0 to 27, not '99'
 ! primary is mqtt, which is not set up
 """
 
