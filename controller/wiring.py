@@ -326,8 +326,11 @@ def _wire_scanner(cfg: Config, made: Devices, only: frozenset[str]) -> None:
     made.sources.append(scanner)
     made.parts["scanner"] = Part(keys_.driver, scanner.diag)
     if keys_.hand is not None:
-        hand = keys_.hand
-        made.sources.append(_scanner(cfg, made, hand.driver, hand.port, hand.baud, hand=True))
+        driver = keys_.hand.driver
+        hand = _scanner(cfg, made, driver, keys_.hand.port, keys_.hand.baud, hand=True)
+        made.sources.append(hand)
+        both = lambda: {**scanner.diag(), "hand": {"driver": driver, **hand.diag()}}  # noqa: E731 - one part, two devices
+        made.parts["scanner"] = Part(keys_.driver, both)
 
 
 def _scanner(

@@ -94,6 +94,12 @@ def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], pan
     assert sorted(table.parts) == sorted([*parts.split(), *INNER])
 
 
+def test_the_scanner_for_the_hand_is_looked_at_with_the_other(tmp_path: Path) -> None:
+    told = _build(tmp_path, TWO_SCANNERS).parts["scanner"].see()
+    assert told["port"] == "/dev/ttyS9"
+    assert {key: told["hand"][key] for key in HAND} == HAND
+
+
 LINE = {"port": "/dev/serial/by-id/usb-casino", "baud": 57_600}
 
 

@@ -177,6 +177,9 @@ def part(told: dict[str, Any]) -> Iterator[str]:
     yield from map(_pin, told.get("pins", ()))
     if told.get("fault"):
         yield f"fault     {told['fault']}"
+    if "hand" in told:
+        first, *rest = part({"part": "hand", **told["hand"]})
+        yield from (first, *[f"{'':<10}{line}" for line in rest])  # no line is one of the other scanner's
     if "test_ms" in told:
         yield f"test      begun, {told['test_ms'] / 1000:.1f} s"
 

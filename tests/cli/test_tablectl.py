@@ -21,6 +21,7 @@ from controller.adapters.journal_sqlite import JournalSqlite, claim
 from controller.cli import main, show, tablectl
 from controller.control.parts import INNER, PARTS
 from tests.control.served import in_background
+from tests.pages import page
 from tests.shoes import SHOES, expected, told
 from tests.table_rig import BY_DEALER, FREE_RUNNING, Rig
 
@@ -480,6 +481,20 @@ def test_diag_with_the_daemon_down(devices: Path, part: str, lines: list[str]) -
     assert ("fault     " in ran.out) == (part in ("scanner", "shoe", "display"))
     told_ = run("--config", devices, "diag", part, "--json").json
     assert told_["part"] == part
+
+
+def test_how_two_scanners_are_told() -> None:
+    """The one for the hand under the other, and no line of it like one of that one's: `--watch` tells what changed."""
+    lines = ["clean", "dirty", "halves", "overlong", "repeats"]
+    counted = {**dict.fromkeys(lines, 0), "clean": 1}
+    said = {"open": True, "fault": "", "counted": counted, "last": [{"kind": "card", "text": "8H"}]}
+    one = {"part": "scanner", "driver": "serial", "port": "/dev/serial/by-id/usb-ACME_Scanner_0001-if00", **said}
+    two = {"driver": "hid", "port": "/dev/input/by-id/usb-ACME_Hand_0002-event-kbd", **said}
+    told_ = list(show.part({**one, "hand": {**two, "fault": "scanner port … is gone", "open": False}}))
+    assert told_[4:] == ["hand      hid, not open", *told_[5:-1], "          fault     scanner port … is gone"]
+    assert len(told_) == len(set(told_)) == 9
+    transcript = "\n".join(show.part({**one, "hand": two}))
+    assert f"```text\n{transcript}\n```" in page("docs/devices/scanner.md").text
 
 
 def test_how_the_shoe_is_told() -> None:
