@@ -51,6 +51,7 @@ docs: $(VENV)/dev.stamp  ## the wiring pictures under hardware/; needs graphviz 
 lock: $(VENV)/dev.stamp  ## pins anew what pyproject.toml asks for, the same versions where they still do: ARGS=--upgrade for newer ones
 	$(LOCK) --extra pi --extra dev $(ARGS) --output-file requirements/dev.txt pyproject.toml
 	$(LOCK) --constraint requirements/dev.txt --upgrade --output-file requirements/run.txt pyproject.toml
+	$(LOCK) --extra pi --constraint requirements/dev.txt --upgrade --output-file requirements/pi.txt pyproject.toml
 	echo 'wireviz==0.4.1' | $(LOCK) --constraint requirements/dev.txt --output-file requirements/docs.txt -
 	echo hatchling | $(LOCK) --constraint requirements/dev.txt --upgrade --output-file requirements/build.txt -
 

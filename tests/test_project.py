@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests import generate
+from tests.pages import page
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -46,7 +47,7 @@ def pins(name: str) -> dict[str, str]:
     return dict(line.split(" ")[0].split("==") for line in lines)
 
 
-@pytest.mark.parametrize("name", ["build", "run", "dev", "docs"])
+@pytest.mark.parametrize("name", ["build", "run", "pi", "dev", "docs"])
 def test_lock_has_exact_versions_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text()
     assert unlocked(text) == []
@@ -78,6 +79,7 @@ def test_a_loose_line_is_found(line: str) -> None:
     ("name", "asked"),
     [
         ("run", PROJECT["dependencies"]),
+        ("pi", [*PROJECT["dependencies"], *EXTRAS["pi"]]),
         ("build", ["hatchling"]),
         ("dev", [*PROJECT["dependencies"], *EXTRAS["pi"], *EXTRAS["dev"]]),
     ],
@@ -88,7 +90,18 @@ def test_lock_holds_what_the_project_asks_for(name: str, asked: list[str]) -> No
         assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), f"{requirement}: make lock"
 
 
-@pytest.mark.parametrize("name", ["run", "build"])
+def test_the_technicians_install_brings_all_that_a_device_may_need() -> None:
+    """From locks alone, hashes and all: what is installed some other way is another version at every table (G12)."""
+    guide = page("docs/technician.md").text
+    commands = [line for line in guide.splitlines() if "-m pip install" in line]
+    locks = [name for line in commands for name in re.findall(r"-r requirements/(\w+)\.txt", line)]
+    held = {package for name in locks for package in pins(name)}
+    asked = [*PROJECT["dependencies"], *EXTRAS["pi"], "hatchling"]
+    assert {canonicalize_name(Requirement(one).name) for one in asked} <= held
+    assert all("--require-hashes -r " in line or "--no-deps" in line for line in commands)
+
+
+@pytest.mark.parametrize("name", ["run", "pi", "build"])
 def test_one_version_of_a_package_in_all_locks(name: str) -> None:
     assert pins(name).items() <= pins("dev").items()
 

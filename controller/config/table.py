@@ -5,6 +5,7 @@ there: that is found out by opening it.
 """
 
 import re
+import sys
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -287,18 +288,19 @@ def is_installed(module: str) -> bool:
 
 def packages(config: Config, installed: Callable[[str], bool]) -> Findings:
     """The packages that the chosen devices need and that are not here (DESIGN 3): each with what to install."""
-    extra = "install the extra: pip install 'baccarat-table-controller[{}]'"
+    pip = f"{sys.executable} -m pip install"
+    install = f"install it, in a checkout of this version: {pip} --require-hashes -r requirements/pi.txt"
     display = config.display
     lines = [group for group in ("lamps", "buzzer", "buttons") if getattr(config, group).driver == "gpio"]
     lines += ["display"] if display.driver != "none" and display.interface == "spi" else []
     factory = config.gpio.pin_factory
     if lines and not installed("gpiozero"):
-        yield (lines[0], "driver"), "its pins need the package gpiozero: " + extra.format("pi")
+        yield (lines[0], "driver"), f"its pins need the package gpiozero: {install}"
     if lines and factory == "rpigpio" and not installed("RPi.GPIO"):
-        yield ("gpio", "pin_factory"), "rpigpio needs the package RPi.GPIO: " + extra.format("rpigpio")
+        yield ("gpio", "pin_factory"), f"rpigpio needs the package RPi.GPIO: {pip} RPi.GPIO, or write gpiod"
     if lines and factory == "gpiod" and not installed("gpiod"):
-        yield ("gpio", "pin_factory"), "gpiod needs the package gpiod: " + extra.format("pi")
+        yield ("gpio", "pin_factory"), f"gpiod needs the package gpiod: {install}"
     if config.shoe.driver == "gpio" and factory != "mock" and not installed("gpiod"):
-        yield ("shoe", "driver"), "driver gpio needs the package gpiod: " + extra.format("pi")
+        yield ("shoe", "driver"), f"driver gpio needs the package gpiod: {install}"
     if display.driver != "none" and not installed("luma.oled"):
-        yield ("display", "driver"), "the display needs the package luma.oled: " + extra.format("pi")
+        yield ("display", "driver"), f"the display needs the package luma.oled: {install}"

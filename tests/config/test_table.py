@@ -1,5 +1,6 @@
 """The keys of table.yaml: each for itself, together, and what the core is given of them (DESIGN 3 and 8)."""
 
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -522,13 +523,15 @@ def test_a_configuration_does_not_change() -> None:
         loaded().table.id = "X"
 
 
+PIP = f"{sys.executable} -m pip install"
+INSTALL = f"install it, in a checkout of this version: {PIP} --require-hashes -r requirements/pi.txt"
 PACKAGES = """
 buzzer: {driver: none, pin: 5}
 
 gpio: {pin_factory: ▸gpiod}
 buzzer: {driver: ▸gpio, pin: 5}
-! gpiod needs the package gpiod: install the extra: pip install 'baccarat-table-controller[pi]'
-! its pins need the package gpiozero: install the extra: pip install 'baccarat-table-controller[pi]'
+! gpiod needs the package gpiod: INSTALL
+! its pins need the package gpiozero: INSTALL
 
 gpio: {pin_factory: mock}
 buttons: {driver: ▸gpio, start: 5, confirm: 6, call: 7}
@@ -536,7 +539,7 @@ buttons: {driver: ▸gpio, start: 5, confirm: 6, call: 7}
 
 gpio: {pin_factory: ▸rpigpio}
 lamps: {driver: ▸gpio, timer: [5], red: 6}
-! rpigpio needs the package RPi.GPIO: install the extra: pip install 'baccarat-table-controller[rpigpio]'
+! rpigpio needs the package RPi.GPIO: PIP RPi.GPIO, or write gpiod
 ! its pins need the package gpiozero
 
 gpio: {pin_factory: rpigpio}
@@ -551,8 +554,8 @@ gpio: {pin_factory: ▸gpiod}
 ! gpiod needs the package gpiod
 
 display: {driver: ▸sh1106}
-! the display needs the package luma.oled: install the extra: pip install 'baccarat-table-controller[pi]'
-"""
+! the display needs the package luma.oled: INSTALL
+""".replace("INSTALL", INSTALL).replace("PIP", PIP)
 
 
 @pytest.mark.parametrize("case", list(cases(PACKAGES, TABLE)), ids=lambda case: case.text.split("\n")[0])
