@@ -22,7 +22,7 @@ from .ports import Submit
 
 log = logging.getLogger(__name__)
 
-FAULTS = {False: ("I40", "scanner"), True: ("hand_scanner", "scanner.hand")}  # code and part, by `hand`
+FAULTS = {False: ("I40", "scanner"), True: ("hand_scanner", "scanner.hand")}  # code and part, a section, by `hand`
 LINE_MAX = 128  # bytes: more than any code of ours, so that a foreign label is told whole (I06)
 SETTLE_S = 0.05  # six characters at 1200 baud, three packets of a USB device that is asked each 16 ms
 SETTLE_TRIES = 20  # a second: what never pauses is no scanner, or none that we understand
@@ -87,7 +87,8 @@ class Reading:
     """Source: the device that `connect` opens; `codes` and `repeat_ms` as `Scans` has them.
 
     Half a line is noise after `idle_ms` of silence. A device that is lost, or not there, or that sends no codes, is one
-    fault I40 until it is read again, or sends one; `advice` says what to do of any of `trouble`, after the port's name.
+    fault I40 until it is read again, or sends one; `advice` says what to do of any of `trouble`, after the port's name,
+    and is told the section of the configuration that the device is in.
     `retry_s` is the first and the longest wait between two attempts to open it. `opened` is set while the device is
     read: what was sent before is not taken. `tried` is set once the first attempt is over, whatever its end.
     `in_clear` says whether no card can be in play now, so that `diag` may tell what a line says. `now` is
@@ -101,7 +102,7 @@ class Reading:
         port: str,
         connect: Callable[[], Device],
         trouble: tuple[type[Exception], ...],
-        advice: Callable[[Exception], str],
+        advice: Callable[[Exception, str], str],
         codes: Codes,
         repeat_ms: int = 0,
         idle_ms: int = 200,
@@ -296,7 +297,8 @@ class Reading:
         self.tried.set()
 
     def _lost(self, submit: Submit, error: Exception) -> None:
-        self._fail(submit, self._now(), f"{self._name} {self._advice(error)}")
+        _, section = FAULTS[self._hand]
+        self._fail(submit, self._now(), f"{self._name} {self._advice(error, section)}")
 
     def _fail(self, submit: Submit, at: int, text: str) -> None:
         if text != self._fault:

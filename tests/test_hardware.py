@@ -91,6 +91,13 @@ def test_the_boot_lines_hold_the_lamps_off_and_the_contacts_up() -> None:
     assert "dtparam=i2c_arm=on,i2c_arm_baudrate=400000\n" in text and "enable_uart=0\n" in text
 
 
+def test_the_scanners_page_names_what_must_give_way_to_the_uart() -> None:
+    text = (ROOT / "docs/devices/scanner.md").read_text(encoding="utf-8")
+    (line,) = [one for one in text.split("\n* ") if "Header's UART" in one]
+    assert set(re.findall(r"`(lamps\.\w+)`", line)) == {pin.key for pin in PINS if pin.bcm in (14, 15)}
+    assert "`enable_uart=1`" in line
+
+
 # --- the harnesses ----------------------------------------------------------------------------------------
 
 

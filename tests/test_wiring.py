@@ -18,11 +18,14 @@ from controller.adapters.clock import SystemClock
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
 from controller.adapters.publisher_mqtt import PublisherMqtt
 from controller.adapters.publisher_serial import PublisherSerial
+from controller.adapters.scanner_hid import ScannerHid
+from controller.adapters.scanner_serial import ScannerSerial
 from controller.config.models import Display
 from controller.control.parts import INNER, PARTS
 from controller.core.events import (
     ConfirmPressed,
     EndShoeAsked,
+    Event,
     FaultSeen,
     LidChanged,
     LoadAsked,
@@ -32,7 +35,7 @@ from controller.core.events import (
 from controller.core.state import State
 from controller.core.view import view
 from controller.panel import Words
-from controller.ports import JournalError
+from controller.ports import JournalError, Outcome
 from tests.fake_panel import FakeBus, FakeI2c, FakePanel, FakeSpi, Heard
 from tests.live import LiveTable, RefusedError, wait_for
 from tests.table_rig import TWO, Rig
@@ -98,6 +101,34 @@ def test_the_scanner_for_the_hand_is_looked_at_with_the_other(tmp_path: Path) ->
     told = _build(tmp_path, TWO_SCANNERS).parts["scanner"].see()
     assert told["port"] == "/dev/ttyS9"
     assert {key: told["hand"][key] for key in HAND} == HAND
+
+
+@pytest.mark.parametrize("driver", ["serial", "hid"])
+def test_each_scanner_is_told_by_the_key_that_it_has_in_the_configuration(tmp_path: Path, driver: str) -> None:
+    absent = str(tmp_path / "absent")
+    scanner = {"driver": driver, "port": absent, "rescan": "hand", "hand": {"driver": driver, "port": f"{absent}2"}}
+    table = _build(tmp_path, {"scanner": scanner})
+
+    async def scenario() -> list[str]:
+        told: list[str] = []
+
+        def submit(event: Event) -> "asyncio.Future[Outcome]":
+            assert isinstance(event, FaultSeen)
+            told.append(event.text)
+            return asyncio.get_running_loop().create_future()
+
+        devices = [source for source in table.sources if isinstance(source, ScannerHid | ScannerSerial)]
+        tasks = [asyncio.create_task(device.run(submit)) for device in devices]
+        for device in devices:
+            await device.tried.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return told
+
+    one, two = asyncio.run(scenario())
+    assert one.endswith("absent is not there: check the scanner's plug and power, and the name in scanner.port")
+    assert two.endswith("absent2 is not there: check the scanner's plug and power, and the name in scanner.hand.port")
 
 
 LINE = {"port": "/dev/serial/by-id/usb-casino", "baud": 57_600}

@@ -53,7 +53,6 @@ _GONE = "is gone: check the scanner's plug and power"
 _NO_INPUT = f"is no input device: {_BY_ID}"
 NO_KEYBOARD = f"is no keyboard: {_BY_ID}"
 ADVICE: dict[object, str] = {
-    errno.ENOENT: "is not there: check the scanner's plug and power, and the name in scanner.port",
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EBUSY: "is held by another program: find it with `fuser -v` and the port's name, and stop it",
@@ -66,11 +65,13 @@ ADVICE: dict[object, str] = {
 }
 
 
-def advise(error: Exception) -> str:
+def advise(error: Exception, key: str) -> str:
     if isinstance(error, NoKeyboardError):
         return NO_KEYBOARD
     number = error.args[0] if error.args else None
-    return ADVICE.get(number, f"failed ({error}): check scanner.port")
+    if number == errno.ENOENT:
+        return f"is not there: check the scanner's plug and power, and the name in {key}.port"
+    return ADVICE.get(number, f"failed ({error}): check {key}.port")
 
 
 class HidDevice:

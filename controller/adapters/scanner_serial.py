@@ -1,13 +1,14 @@
 """A card scanner on a serial line: `Tty` opens it, `Reading` makes lines and events of its bytes."""
 
-from functools import partial
 from typing import Unpack
 
 from controller.reading import Piece, Reading, Reads
 from controller.tty import TROUBLE, Tty
 from controller.tty import advise as advise_of
 
-advise = partial(advise_of, check="the scanner's plug and power", key="scanner")
+
+def advise(error: Exception, key: str) -> str:
+    return advise_of(error, check="the scanner's plug and power", key=key)
 
 
 class SerialDevice(Tty):
