@@ -49,6 +49,7 @@ MUTANTS = (
         "case POKED:\n        return inner ? (push(exit, at), enter(exit, at))",
     ),
     Mutant("passages.c", "if (!exit->touched)\n", ""),
+    Mutant("passages.c", "exit->entered_known = exit->touched = false;", "exit->touched = false;"),
     # the cut card
     Mutant("cutcard.c", "if (seen <= window / CUT_PARTS)", "if (seen <= window / 2u)"),
     Mutant("cutcard.c", "larger(1u, passed(begin, end));", "2u * larger(1u, passed(begin, end));"),
@@ -101,6 +102,10 @@ MUTANTS = (
     Mutant("head.c", "head->boot != 0 && head->sent < head->ledger.count", "head->sent < head->ledger.count"),
     Mutant("head.c", ".last_ms = head->boot != 0 ? head->uptime_ms : head->last_ms,", ".last_ms = head->uptime_ms,"),
     Mutant("head.c", "+ (moving(head) ? 1u : 0u)", ""),
+    Mutant("head.c", "head->sent = head->sent > gone ? (uint8_t)(head->sent - gone) : 0;", ""),
+    Mutant("head.c", "head->tried = head->tried > gone ? (uint8_t)(head->tried - gone) : 0;", ""),
+    Mutant("head.c", "    head->now += samples;\n", ""),
+    Mutant("head.c", "    head->sampled = false;\n", ""),
     Mutant("head.c", "head->test_ticks == 0 || head->test_ticks >= TEST_LIGHT", "head->test_ticks < 200"),
     Mutant("head.c", "if (head->test_ticks != 0)\n        test_step", "if (head->test_ticks > 200)\n        test_step"),
     # the chip
@@ -121,6 +126,7 @@ MUTANTS = (
     Mutant("main.c", "        hal_feed();\n    }\n", "    }\n"),
     Mutant("main.c", "    frame[0] = 0; /* ends what a reset may have cut off */\n    hal_send(frame, 1);\n", ""),
     Mutant("main.c", "        if (head.now % SAVE_TICKS == 0)\n            survive();\n", ""),
+    Mutant("main.c", "    survivor_turn = before.turn;\n", ""),
     Mutant("main.c", "(hal_reset_cause & HEAD_CAUSE_POWER) != 0", "false"),
     Mutant("reset.c", "    MCUSR = 0;\n", ""),
     Mutant("reset.c", "wdt_enable(WDTO_120MS);", "wdt_enable(WDTO_8S);"),

@@ -313,7 +313,7 @@ class Session:
 
     def _greet(self, hello: Hello, began: int, at: int) -> None:
         """Who speaks: the boot that we know, one that somebody else named, or one that has no name yet."""
-        if self._restarted(hello):
+        if self._restarted(hello, began):
             self.counts["restart"] += 1
             self._restarts.append(at)
             if self._may_have_missed(hello, began):
@@ -343,12 +343,23 @@ class Session:
             self._rise(at)
         self._catch_up(hello.next, at)
 
-    def _restarted(self, hello: Hello) -> bool:
+    def _restarted(self, hello: Hello, began: int) -> bool:
         last = self._last
         if last is None:
             return False
+        if self._boot is None and hello.boot == 0 and self._stood_still(last, hello, began):
+            return True
         lost_its_name = self._boot is not None and hello.boot != self._boot
         return lost_its_name or hello.boots != last.boots or _goes_back(last.uptime_ms, hello.uptime_ms)
+
+    def _stood_still(self, last: _Sign, hello: Hello, began: int) -> bool:
+        """Without a name two starts look the same, with power between them: but the clock of one boot goes on.
+
+        By how much less a table reads late, and whoever was asked at the last start has not answered yet.
+        """
+        passed = began - last.at
+        behind = passed - ((hello.uptime_ms - last.uptime_ms) & NOT_KNOWN) * MS
+        return behind > HELLO_NS + passed * CLOCK_PERCENT // 100
 
     def _may_have_missed(self, hello: Hello, began: int) -> bool:
         """Whether a card can have left while the head restarted, or one that it saw before was not told."""

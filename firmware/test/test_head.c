@@ -123,6 +123,24 @@ static void events_are_sent_until_they_are_acknowledged(void) {
     CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->resent, before - 3);
 }
 
+/* Also behind one that was acknowledged a moment ago. */
+static void a_new_event_is_sent_at_once_and_is_no_second_sending(void) {
+    unsigned before;
+    start(&power_came);
+    name(1, BOOT);
+    pass(50, &free_exit);
+    acknowledge(BOOT, 2);
+    pass(200, &free_exit);
+    before = table.heard[HEAD_EVENT];
+    for (uint32_t seq = 3; seq < 6; seq++) {
+        card();
+        CHECK_EQUAL(table.heard[HEAD_EVENT], ++before);
+        CHECK_EQUAL(LAST(head_event_t, HEAD_EVENT)->seq, seq);
+        acknowledge(BOOT, seq);
+    }
+    CHECK_EQUAL(table.head.ledger.counters.resent, 0);
+}
+
 /* Until the table has named a boot it knows only the one before: what that one lost is told again. */
 static void what_a_reset_lost_is_told_until_somebody_heard_it(void) {
     struct survivor left;
@@ -186,6 +204,27 @@ static void lost_samples_are_told(void) {
     CHECK_EQUAL(LAST(head_event_t, HEAD_EVENT)->why, HEAD_WHY_LOST);
     CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->late_ticks, 20);
     CHECK_EQUAL(table.head.uptime_ms, 610);
+    CHECK_EQUAL(table.head.now, 610 * TICKS_PER_MS); /* or events would be told younger than they are */
+}
+
+/* What was under way counts as entered unseen: how long it covered the beam nobody knows. */
+static void nothing_is_measured_over_lost_samples(void) {
+    struct sample both = free_exit;
+    both.level[PART_INNER] = both.level[PART_OUTER] = 900;
+    start(&power_came);
+    name(1, BOOT);
+    pass(100, &free_exit);
+    both.level[PART_OUTER] = free_exit.level[PART_OUTER];
+    pass(10, &both);
+    both.level[PART_OUTER] = 900;
+    pass(20, &both);
+    head_lost(&table.head, 20);
+    pass(20, &both);
+    both.level[PART_INNER] = free_exit.level[PART_INNER];
+    pass(10, &both);
+    pass(20, &free_exit);
+    CHECK_EQUAL(LAST(head_event_t, HEAD_EVENT)->kind, HEAD_KIND_CARD);
+    CHECK_EQUAL(LAST(head_event_t, HEAD_EVENT)->covered_ms, NOT_SEEN);
 }
 
 /* A beam that flickers without end is at fault, and the other one does not wait for it. */
@@ -252,9 +291,11 @@ int main(void) {
     srand(1);
     nothing_is_told_before_the_boot_has_a_name();
     events_are_sent_until_they_are_acknowledged();
+    a_new_event_is_sent_at_once_and_is_no_second_sending();
     what_a_reset_lost_is_told_until_somebody_heard_it();
     a_test_refuses_to_blind_a_card();
     lost_samples_are_told();
+    nothing_is_measured_over_lost_samples();
     nobody_waits_for_a_beam_that_flickers();
     a_full_line_of_changes_is_told();
     noise();

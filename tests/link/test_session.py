@@ -266,6 +266,31 @@ TALKS = {
       100 < Name boots=1 boot=8
       100 = Ambiguous-lost
     """,
+    "power that was away before the boot had a name, as while a plug goes in: its first HELLO is the same": """
+        0 open
+        0 < AskHello
+       10 > Hello uptime_ms=1
+       10 < Name boots=1 boot=7
+       20 close
+     3000 open
+     3000 < AskHello
+     3010 > Hello uptime_ms=1
+     3010 < Name boots=1 boot=8
+     3010 = Ambiguous-lost
+     3020 > Hello boot=8 uptime_ms=11
+     3020 = up
+    """,
+    "nor did it come again, if its clock went on: its name was lost, and the table read a little late": """
+        0 open
+        0 < AskHello
+       10 > Hello uptime_ms=1
+       10 < Name boots=1 boot=7
+      350 > Hello uptime_ms=201
+      350 < Name boots=1 boot=7
+   600000 > Hello uptime_ms=597000
+   600000 < Name boots=1 boot=7
+   600000 = down deaf
+    """,
     "a restart is told once, however often its HELLO comes": NAMED
     + """
       150 > Hello boots=4 lost=255 uptime_ms=0
