@@ -19,6 +19,7 @@ from .core.events import FaultGone, FaultSeen
 from .link.doubt import Doubt
 from .link.lines import Line, Lines
 from .ports import Submit
+from .retry import Retry
 
 log = logging.getLogger(__name__)
 
@@ -151,20 +152,15 @@ class Reading:
         }
 
     async def run(self, submit: Submit) -> None:
-        wait, longest = self._retry_s
+        retry = Retry(self._retry_s, self._now)
         while True:
-            began = self._now()
             try:
                 device = self._connect()
             except self._trouble as error:
                 self._lost(submit, error)
             else:
                 await self._read(device, submit)
-            # A device that comes and goes is not opened more often than one that is not there.
-            if self._now() - began > longest * 1e9:
-                wait = self._retry_s[0]
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, longest)
+            await retry.rest()
 
     async def _read(self, device: Device, submit: Submit) -> None:
         """Reads until the device is lost and reported; it is closed on every way out."""

@@ -23,6 +23,7 @@ from controller.link.chips import HEADERS, ChipError, find_chip
 from controller.link.edges import EDGES, Edges
 from controller.link.movements import Edge, Line, Report, Thresholds, Why
 from controller.ports import Submit
+from controller.retry import Retry
 from controller.sensing import CODE, told
 
 log = logging.getLogger(__name__)
@@ -123,20 +124,15 @@ class EdgesGpio:
         }
 
     async def run(self, submit: Submit) -> None:
-        wait, longest = self._retry_s
+        retry = Retry(self._retry_s, self._now)
         while True:
-            began = self._now()
             try:
                 request = self._open()
             except TROUBLE as error:
                 self._lost(submit, error)
             else:
                 await self._read(request, submit)
-            # A chip that comes and goes is not opened more often than one that is not there.
-            if self._now() - began > longest * 1e9:
-                wait = self._retry_s[0]
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, longest)
+            await retry.rest()
 
     def _open(self) -> gpiod.LineRequest:
         """All lines in one request, ours alone; any of TROUBLE."""

@@ -35,6 +35,7 @@ from controller.link.messages import (
 from controller.link.movements import Line
 from controller.link.session import Answer, Answered, Down, Output, Question, Session, Told, Trouble, Up
 from controller.ports import Outcome, Submit
+from controller.retry import Retry
 from controller.sensing import CODE, told
 from controller.tty import TROUBLE, Tty, advise
 
@@ -282,20 +283,15 @@ class HeadSerial:
 
     async def _serve(self) -> None:
         """The port, opened and read again and again."""
-        wait, longest = self._retry_s
+        retry = Retry(self._retry_s, self._now)
         while True:
-            began = self._now()
             try:
                 line = _opened(self._port, self._baud)
             except TROUBLE as error:
                 self._fail(_advice(error))
             else:
                 await self._read(line)
-            # A port that comes and goes is not opened more often than one that is not there.
-            if self._now() - began > longest * 1e9:
-                wait = self._retry_s[0]
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, longest)
+            await retry.rest()
 
     async def _read(self, line: Tty) -> None:
         """Reads until the port is lost and reported; it is closed on every way out."""

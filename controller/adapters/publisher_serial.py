@@ -18,6 +18,7 @@ from controller.link.wire import LIMIT, MESSAGE_MAX, SECOND, SESSIONS, Kind, Wir
 from controller.link.wire_table import TableEnd
 from controller.ports import Answer, Ask, Outbox, Submit
 from controller.reporting import Report, no_receipt, receipted
+from controller.retry import Retry
 from controller.tty import LOST, TROUBLE, Tty, advise
 
 CHECK = "the cable to the casino server"
@@ -99,9 +100,8 @@ class PublisherSerial:
             self._line.turn()
 
     async def _keep_open(self, outbox: Outbox, report: Report) -> None:
-        wait, longest = self.limits.retry_s
+        retry = Retry(self.limits.retry_s, time.monotonic_ns)
         while True:
-            began = time.monotonic()
             try:
                 tty = Tty(self.port, self.baud)
             except TROUBLE as error:
@@ -113,10 +113,7 @@ class PublisherSerial:
                 finally:
                     self._line = None
             report.down(f"serial port {self.port} {advise(lost, check=CHECK, key='casino.serial')}")
-            if time.monotonic() - began > longest:
-                wait = self.limits.retry_s[0]
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, longest)
+            await retry.rest()
 
 
 class _Line:
