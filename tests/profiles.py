@@ -1,5 +1,7 @@
 """The houses of the tests, written by hand: what `config/profiles` says, so that no test of the core needs a file."""
 
+from dataclasses import replace
+
 from controller.core.cards import Slot
 from controller.core.profile import Bet, Burn, CutFirst, LastRound, Payout, Profile, Stage
 
@@ -37,17 +39,10 @@ COMMISSION = Profile(
     stages=(Stage(Slot.P1),),
     bets=(_PLAYER, _BANKER, _TIE, *_PAIRS, Bet("lucky_six", _SIX), *_NATURALS),
 )
-NO_COMMISSION = Profile(
+NO_COMMISSION = replace(
+    COMMISSION,
     name="seeds-no-commission",
     hash="c2" * 32,
-    decks=8,
-    shoe_steps=("load", "burn"),
-    burn=Burn.FIRST_CARD,
-    burn_count=0,
-    last_round=LastRound.CURRENT_IS_LAST,
-    cut_first=CutFirst.PLAY_AS_LAST,
-    cut_depth=None,
-    stages=(Stage(Slot.P1),),
     bets=(_PLAYER, _BANKER_FREE, _TIE, *_PAIRS, Bet("lucky_six", _SIX, (), 50), *_NATURALS),
 )
 

@@ -16,7 +16,7 @@ from controller.core import events, facts
 from controller.core.cards import LETTER, Card, Slot
 from controller.core.events import Elapsed, Event
 from controller.core.facts import PUBLIC, BetResult, Fact, HandResult, Phase, Stops, Who
-from controller.core.profile import Burn, CutFirst, LastRound, Procedure, Profile, Stage
+from controller.core.profile import Procedure
 from controller.core.records import RecordError
 from controller.core.state import Betting, Condition, Link, Round, Shoe, State
 from controller.feed import (
@@ -36,25 +36,14 @@ from controller.feed import (
 )
 from controller.ports import Message, Sealed
 from tests import schemas
+from tests.profiles import COMMISSION
 
 GENERATION = "68f1c2d4-9be01a77"
 HASH, OTHER = "ab" * 32, "cd" * 32
 KEYID = "0123456789abcdef"
 AT = 3_700_000_000_000  # the event, on the monotonic clock
 WALL = 1_795_986_245_123_456_789  # the same instant: 2026-11-29T21:04:05.123456789Z
-PROFILE = Profile(
-    name="seeds-commission",
-    hash=HASH,
-    decks=8,
-    shoe_steps=("load", "burn"),
-    burn=Burn.FIRST_CARD,
-    burn_count=0,
-    last_round=LastRound.CURRENT_IS_LAST,
-    cut_first=CutFirst.PLAY_AS_LAST,
-    cut_depth=None,
-    stages=(Stage(Slot.P1),),
-    bets=(),
-)
+PROFILE = replace(COMMISSION, hash=HASH, bets=())
 FEED = Feed("BAC-07", "/tables/BAC-07", "live", KEYID, lambda _: bytes(64))
 CHAIN = Chain(GENERATION, 1040, OTHER, 512, bytes.fromhex(HASH))
 PLAYING = State(phase=Phase.READY, shoe=Shoe(12, PROFILE), shoes=12, link=Link(up=True), seqno=1040)

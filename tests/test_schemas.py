@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,15 @@ from jsonschema import Draft202012Validator, ValidationError
 from controller.core.cards import DECK, Slot
 from controller.core.events import Elapsed
 from controller.core.facts import PUBLIC, Fact, JournalOpened, Phase, Stops, Who
-from controller.core.profile import Burn, CutFirst, LastRound, Profile, Stage
 from controller.core.records import FACTS, load_fact
 from controller.core.state import Betting, Condition, Link, Round, Shoe, State
 from controller.feed import Chain, Entry, Feed, seal, state_message
 from tests import schemas
+from tests.profiles import CLASSIC
 
 HASH = "ab" * 32
 FEED = Feed("BAC-07", "/tables/BAC-07", "live", "0123456789abcdef", lambda _: bytes(64))
-PROFILE = Profile(
-    name="seeds-classic",
-    hash=HASH,
-    decks=8,
-    shoe_steps=("load",),
-    burn=Burn.NONE,
-    burn_count=0,
-    last_round=LastRound.CURRENT_IS_LAST,
-    cut_first=CutFirst.PLAY_AS_LAST,
-    cut_depth=None,
-    stages=(Stage(Slot.P1),),
-    bets=(),
-)
+PROFILE = replace(CLASSIC, hash=HASH, bets=())
 
 
 def sampled() -> Iterator[Fact]:
