@@ -191,6 +191,14 @@ def _print(lines: Iterable[str]) -> None:
         print(line, flush=True)
 
 
+def _tell(told: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """As JSON for programs, or in lines for people."""
+    if as_json:
+        _print_json(told)
+    else:
+        _print(lines)
+
+
 # --- look -----------------------------------------------------------------------------------------------------
 
 
@@ -199,10 +207,7 @@ def status(context: typer.Context, *, as_json: AsJson = False) -> None:
     """What the table is doing now."""
     with _table(context) as table:
         told = table.call("status")
-    if as_json:
-        _print_json(told)
-    else:
-        _print(show.status(told))
+    _tell(told, show.status(told), as_json=as_json)
 
 
 @app.command()
@@ -210,15 +215,9 @@ def monitor(context: typer.Context, *, as_json: AsJson = False) -> None:
     """What happens at the table, as it happens; Ctrl-C ends it."""
     with suppress(KeyboardInterrupt), _table(context) as table:
         told = table.call("monitor")
-        if as_json:
-            _print_json(told)
-        else:
-            _print(show.status(told))
+        _tell(told, show.status(told), as_json=as_json)
         for batch in table.notifications():
-            if as_json:
-                _print_json(batch)
-            else:
-                _print(show.batch(batch))
+            _tell(batch, show.batch(batch), as_json=as_json)
 
 
 @app.command()
@@ -234,10 +233,7 @@ def recall(
         lambda table: table.call("recall", n=count)["rounds"],
         lambda offline, path: offline.journal_rounds(path, count),
     )
-    if as_json:
-        _print_json({"recall": True, "rounds": rounds})
-    else:
-        _print(show.recalled(rounds))
+    _tell({"recall": True, "rounds": rounds}, show.recalled(rounds), as_json=as_json)
 
 
 class PartName(StrEnum):
@@ -328,10 +324,7 @@ def head_version(context: typer.Context, *, as_json: AsJson = False) -> None:
         _stop(NO, f"this table has no sensor head: section shoe of table.yaml says driver: {told['driver']}")
     if told["firmware"] is None:
         _stop(NO, told["fault"] or "the sensor head is not there")
-    if as_json:
-        _print_json(told["firmware"])
-    else:
-        print(show.firmware(told["firmware"]))
+    _tell(told["firmware"], [show.firmware(told["firmware"])], as_json=as_json)
     if told["fault"]:
         _stop(NO, told["fault"])
 
@@ -362,10 +355,7 @@ def doctor(context: typer.Context, *, as_json: AsJson = False) -> None:
     options: Options = context.obj
     with _offline() as offline:
         rows = offline.examine(_config(options), options.socket)
-    if as_json:
-        _print_json(rows)
-    else:
-        _print(show.rows(rows))
+    _tell(rows, show.rows(rows), as_json=as_json)
     if any(row["status"] == "fail" for row in rows):
         raise typer.Exit(NO)
 
@@ -379,10 +369,7 @@ def _act(context: typer.Context, method: str, **own: Any) -> None:  # noqa: ANN4
     said = {"by": by, "reason": context.params["reason"], "id_key": os.urandom(12).hex(), **own}
     with _table(context) as table:
         told = table.call(method, **{name: value for name, value in said.items() if value not in ("", [], None)})
-    if context.params["as_json"]:
-        _print_json(told)
-    else:
-        print(show.prompt(told["prompt"]))
+    _tell(told, [show.prompt(told["prompt"])], as_json=context.params["as_json"])
 
 
 @round_app.command("start")
@@ -528,10 +515,7 @@ def journal_verify(
             lambda table: table.patient().call("journal.verify"),
             lambda offline, path: offline.journal_verify(path, public_key),
         )
-    if as_json:
-        _print_json(told)
-    else:
-        print(show.verdict(told, str(export or "the journal")))
+    _tell(told, [show.verdict(told, str(export or "the journal"))], as_json=as_json)
     if not told["ok"]:
         raise typer.Exit(NO)
 
@@ -579,10 +563,7 @@ def journal_stats(
     """Rounds, misreads and cards keyed in by hand, shoe by shoe; irregularities and faults by their code."""
     with _offline() as offline:
         told = offline.journal_stats(_journal(context, file), first, last)
-    if as_json:
-        _print_json(told)
-    else:
-        _print(show.stats(told))
+    _tell(told, show.stats(told), as_json=as_json)
 
 
 def _journal(context: typer.Context, file: Path | None) -> Path:
@@ -600,10 +581,7 @@ def config_check(context: typer.Context, *, as_json: AsJson = False) -> None:
     path = _config(context.obj)
     with _offline() as offline:
         told = offline.config_check(path)
-    if as_json:
-        _print_json(told)
-    else:
-        _print(show.checked(told, str(path)))
+    _tell(told, show.checked(told, str(path)), as_json=as_json)
     if not told["ok"]:
         raise typer.Exit(NO)
 
@@ -613,10 +591,7 @@ def config_show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """The configuration in force at the next start: every key that is set, and the defaults of the others."""
     with _offline() as offline:
         text, values = offline.config_show(_config(context.obj))
-    if as_json:
-        _print_json(values)
-    else:
-        print(text, end="")
+    _tell(values, [text.removesuffix("\n")], as_json=as_json)
 
 
 @config_app.command("set")
@@ -633,10 +608,7 @@ def config_set(
     path = _config(context.obj)
     with _offline() as offline:
         told = offline.config_set(path, key, value)
-    if as_json:
-        _print_json(told)
-    else:
-        _print(show.changed(told, str(path), value))
+    _tell(told, show.changed(told, str(path), value), as_json=as_json)
     if not told["ok"]:
         raise typer.Exit(NO)
 
@@ -686,10 +658,7 @@ def casino_resend(
     """Sends the messages from N on once more, to the newest, with the same bytes; receipts stay as they are."""
     with _table(context) as table:
         told = table.call("casino.resend", **{"from": first}, **({"publisher": publisher} if publisher else {}))
-    if as_json:
-        _print_json(told)
-    else:
-        print(f"{told['publisher']}: messages {told['from']} to {told['to']} are sent again")
+    _tell(told, [f"{told['publisher']}: messages {told['from']} to {told['to']} are sent again"], as_json=as_json)
 
 
 @keys_app.command("new")
@@ -707,7 +676,4 @@ def keys_show(context: typer.Context, *, file: KeyFile = None, as_json: AsJson =
 
 
 def _print_key(key: dict[str, str], *, as_json: bool) -> None:
-    if as_json:
-        _print_json(key)
-    else:
-        _print(f"{name:<10}  {value}" for name, value in key.items())
+    _tell(key, (f"{name:<10}  {value}" for name, value in key.items()), as_json=as_json)
