@@ -186,10 +186,14 @@ def _follow(place: _Place, fact: Fact) -> _Place:
     return place
 
 
+def _type(fact: Fact) -> str:
+    return f"baccarat.{PUBLIC[type(fact)]}.v1"
+
+
 def _message(fact: Fact, place: _Place, seqno: int, previous: str) -> Message:
     """CloudEvents 1.0. What is written here without JSON's escapes needs none (`Feed`, `Chain.generation`)."""
     feed, generation, entry = place.feed, place.chain.generation, place.entry
-    type_ = f"baccarat.{PUBLIC[type(fact)]}.v1"
+    type_ = _type(fact)
     data = _DATA[type(fact)](fact, place)
     at = fact.at if isinstance(fact, f.BettingClosed) else entry.event.at  # the deadline's own instant
     time = place.time if at == entry.event.at else utc(entry.wall_ns + at - entry.event.at)
@@ -410,7 +414,7 @@ def state_message(state: State, feed: Feed, generation: str, *, offset_ns: int) 
 def _last(fact: f.RoundCompleted | f.RoundVoided | f.RoundCancelled, feed: Feed, generation: str, shoe: int) -> _Tree:
     """How the round before ended. It was of the shoe opened last: a new shoe forgets it."""
     roundid = _roundid(feed, generation, shoe, fact.round)
-    head = {"type": f"baccarat.{PUBLIC[type(fact)]}.v1", "roundid": roundid, "round": fact.round}
+    head = {"type": _type(fact), "roundid": roundid, "round": fact.round}
     if isinstance(fact, f.RoundCancelled):
         return {**head, "dummy": False, "reason": fact.reason}
     if isinstance(fact, f.RoundVoided):

@@ -50,8 +50,8 @@ def decide(state: State, event: Event) -> tuple[Fact, ...]:
 
     Deadlines up to `event.at` must have fired (`play` sees to it).
     """
-    if state.conditions and type(event) in (e.StartPressed, e.ConfirmPressed):
-        event = resolving.answer(state, event) or event  # type: ignore[arg-type]  # one of the two
+    if state.conditions and isinstance(event, e.StartPressed | e.ConfirmPressed):
+        event = resolving.answer(state, event) or event
     facts = TABLE[state.phase][type(event)].ask(state, event)
     return facts if _is_settled(state, facts) else _settle(state, event, facts)
 
