@@ -34,7 +34,7 @@ from controller.ports import Submit
 log = logging.getLogger(__name__)
 
 CODE = "button"
-TROUBLE = (OSError, GPIOZeroError)  # how a pin says no
+TROUBLE = (OSError, GPIOZeroError, RuntimeError)  # how a pin says no; the last is RPi.GPIO's one word
 LOOK_NS = 1_000 * MS  # every second each level is read: the one wake-up of a table at rest
 DOUBT_NS = 50 * MS  # how long an edge may be on its way from another thread
 EDGES_MAX = 1_000  # that wait for their turn: a second of the worst chatter; beyond it the oldest go, as in the kernel

@@ -23,7 +23,7 @@ from controller.ports import Submit
 log = logging.getLogger(__name__)
 
 LAMPS, BUZZER = "lamps", "buzzer"  # fault codes, each with the part of its name
-TROUBLE = (OSError, GPIOZeroError)  # how a pin says no
+TROUBLE = (OSError, GPIOZeroError, RuntimeError)  # how a pin says no; the last is RPi.GPIO's one word
 MS = 1_000_000
 SOUND_NS = 1_000 * MS  # heard over a full table, and over before the first card is turned
 TEST_STEP_NS, TEST_ALL_NS = 300 * MS, 1_000 * MS  # a test: each alone, then all of them

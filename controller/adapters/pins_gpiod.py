@@ -80,7 +80,7 @@ def output(pins: Factory, number: int) -> OutputDevice:
     """That pin, an output that is low; the way of those who know no gpiozero: OSError where it cannot be had."""
     try:
         return OutputDevice(number, pin_factory=pins)
-    except (OSError, GPIOZeroError) as error:
+    except (OSError, GPIOZeroError, RuntimeError) as error:  # the last is RPi.GPIO's one word
         told = error.args
     raise OSError(*told)  # anew: the first one keeps gpiozero's half-made device alive, and that keeps the pin
 

@@ -269,6 +269,9 @@ def warnings(config: Config) -> Findings:
     groups = ("lamps", "buzzer", "buttons")
     if config.gpio.pin_factory == "mock" and any(getattr(config, group).driver == "gpio" for group in groups):
         yield ("gpio", "pin_factory"), "mock pins lead nowhere: no lamp burns and no button is heard; write gpiod"
+    if config.gpio.pin_factory == "rpigpio" and config.buttons.driver == "gpio":
+        text = "RPi.GPIO tells no edges on Linux 6.6 and newer, and then no button is heard: write gpiod"
+        yield ("gpio", "pin_factory"), text
     if mqtt is not None and mqtt.username is not None and mqtt.tls is None:
         yield ("casino", "mqtt", "username"), "without tls the password crosses the network in clear: add tls: {ca: …}"
     if config.storage.allow_volatile:

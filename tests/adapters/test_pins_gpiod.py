@@ -497,6 +497,19 @@ print(sorted({"lgpio", "gpiozero.pins.lgpio", "gpiozero.pins.native"} & {*sys.mo
 """
 
 
+def with_rpi_gpio(folder: Path, module: str | None, program: str) -> str:
+    """What a program says where RPi.GPIO is this module; None: it is not installed."""
+    if module is not None:
+        (folder / "RPi").mkdir()
+        (folder / "RPi" / "__init__.py").touch()
+        (folder / "RPi" / "GPIO.py").write_text(module)
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-W", "error", "-c", program]
+    run = subprocess.run(command, env=env, cwd=folder, check=False, capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
 @pytest.mark.parametrize(
     ("module", "says"),
     [
@@ -517,16 +530,66 @@ print(sorted({"lgpio", "gpiozero.pins.lgpio", "gpiozero.pins.native"} & {*sys.mo
 )
 def test_rpigpio_or_the_reason_why_not_and_no_other(tmp_path: Path, module: str | None, says: list[str]) -> None:
     """Bug report 1, G1: what fails inside the import is named, and no other factory is even imported."""
-    if module is not None:
-        (tmp_path / "RPi").mkdir()
-        (tmp_path / "RPi" / "__init__.py").touch()
-        (tmp_path / "RPi" / "GPIO.py").write_text(module)
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-W", "error", "-c", CHOOSE]
-    run = subprocess.run(command, env=env, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=60)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert [text for text in says if text not in run.stdout] == []
-    assert run.stdout.splitlines()[-1] == "[]"
+    said = with_rpi_gpio(tmp_path, module, CHOOSE)
+    assert [text for text in says if text not in said] == []
+    assert said.splitlines()[-1] == "[]"
+
+
+AT_WORK = """
+import asyncio, logging
+from controller.adapters import buttons_gpio, lamps_gpio, pins_gpiod
+async def main():
+    logging.disable()
+    pins = pins_gpiod.factory("rpigpio", paths=list)
+    type(pins)._get_revision = lambda _: 0xC03111  # a Pi 4's, of which this machine's /proc knows nothing
+    lamps, buttons = lamps_gpio.LampsGpio(pins, red=26), buttons_gpio.ButtonsGpio(pins, start=16)
+    def submit(event):
+        if hasattr(event, "text"):
+            print(event.part, event.text)
+        return asyncio.get_running_loop().create_future()
+    tasks = [asyncio.create_task(device.run(submit)) for device in (lamps, buttons)]
+    await asyncio.wait([*tasks, asyncio.create_task(lamps.tried.wait())], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([*tasks, asyncio.create_task(buttons.tried.wait())], return_when=asyncio.FIRST_COMPLETED)
+    print("at work", not any(task.done() for task in tasks))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    try:
+        pins_gpiod.output(pins, 24)
+    except OSError as error:
+        print("output", error)
+asyncio.run(main())
+"""
+NO_MEMORY = """
+def setup(*_, **__): raise RuntimeError("No access to /dev/mem.  Try running as root!")
+def cleanup(*_): pass
+"""
+NO_EDGES = """
+def setup(*_, **__): pass
+def cleanup(*_): pass
+def gpio_function(pin): return IN if pin == 16 else OUT
+def input(pin): return 1
+def output(pin, value): pass
+def add_event_detect(*_, **__): raise RuntimeError("Failed to add edge detection")
+def remove_event_detect(*_): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        (NO_MEMORY, ["lamps red lamp on GPIO26 fails (No acc", "start button start on GPIO16 cannot be read (No acc"]),
+        (NO_EDGES, ["start button start on GPIO16 cannot be read (Failed to add edge detection)"]),
+    ],
+    ids=["no memory", "no edges"],
+)
+def test_what_rpi_gpio_refuses_is_a_fault_and_ends_no_table(tmp_path: Path, module: str, says: list[str]) -> None:
+    """Its one word is RuntimeError: without /dev/gpiomem for all, on Linux 6.6 and newer for edges (gpiozero#1136)."""
+    said = with_rpi_gpio(tmp_path, RPI_GPIO + module, AT_WORK)
+    lines = [line for line in said.splitlines() if not line.startswith("setmode")]
+    assert lines.pop() == "output No access to /dev/mem.  Try running as root!" if module is NO_MEMORY else True
+    assert lines.pop() == "at work True"
+    assert [line[: len(text)] for line, text in zip(lines, says, strict=True)] == says
 
 
 def test_gpiozeros_fallback_is_an_error_in_tests_and_never_taken() -> None:

@@ -413,6 +413,13 @@ buzzer: {driver: gpio, pin: 12}
 
 gpio: {pin_factory: mock}
 
+gpio: {pin_factory: ▸rpigpio}
+buttons: {driver: gpio, start: 5, confirm: 6, call: 7}
+! RPi.GPIO tells no edges on Linux 6.6 and newer
+
+gpio: {pin_factory: rpigpio}
+buzzer: {driver: gpio, pin: 12}
+
 casino: {primary: mqtt, mqtt: {host: b, port: 1883, username: ▸u}}
 ! without tls the password crosses the network in clear
 
