@@ -301,9 +301,9 @@ def packages(config: Config, installed: Callable[[str], bool]) -> Findings:
         yield (lines[0], "driver"), f"its pins need the package gpiozero: {install}"
     if lines and factory == "rpigpio" and not installed("RPi.GPIO"):
         yield ("gpio", "pin_factory"), f"rpigpio needs the package RPi.GPIO: {pip} RPi.GPIO, or write gpiod"
-    if lines and factory == "gpiod" and not installed("gpiod"):
-        yield ("gpio", "pin_factory"), f"gpiod needs the package gpiod: {install}"
-    if config.shoe.driver == "gpio" and factory != "mock" and not installed("gpiod"):
+    if lines and not installed("gpiod"):  # whatever the factory: all of them have one home
+        yield ("gpio", "pin_factory"), f"{factory} needs the package gpiod: {install}"
+    if config.shoe.driver == "gpio" and not installed("gpiod"):
         yield ("shoe", "driver"), f"driver gpio needs the package gpiod: {install}"
     if display.driver != "none" and not installed("luma.oled"):
         yield ("display", "driver"), f"the display needs the package luma.oled: {install}"

@@ -540,13 +540,15 @@ buzzer: {driver: ▸gpio, pin: 5}
 ! gpiod needs the package gpiod: INSTALL
 ! its pins need the package gpiozero: INSTALL
 
-gpio: {pin_factory: mock}
+gpio: {pin_factory: ▸mock}
 buttons: {driver: ▸gpio, start: 5, confirm: 6, call: 7}
+! mock needs the package gpiod
 ! its pins need the package gpiozero
 
-gpio: {pin_factory: ▸rpigpio}
+gpio: {pin_factory: ▸▸rpigpio}
 lamps: {driver: ▸gpio, timer: [5], red: 6}
 ! rpigpio needs the package RPi.GPIO: PIP RPi.GPIO, or write gpiod
+! rpigpio needs the package gpiod
 ! its pins need the package gpiozero
 
 gpio: {pin_factory: rpigpio}
