@@ -342,6 +342,55 @@ def deal(shoe: Shoe, *, sensors: bool) -> Main:
     return dealt
 
 
+def deal_ahead(shoe: Shoe, position: str) -> Main:
+    """Each card is read before it is out, one in ten twice: as it is drawn, or as the one before it has left."""
+    slips = random.Random(f"{shoe.seed} read twice")
+
+    async def dealt(table: WholeTable) -> None:
+        if position == "in_shoe":
+            await table.scan(shoe.events[0][1])  # it lies there as the shoe is loaded
+        for word in ("confirm", "confirm"):
+            await act(table, word)
+        for index, (what, _) in enumerate(shoe.events):
+            shown = index + (position == "in_shoe")
+            if position == "before_exit":
+                await read(table, shoe.events[shown][1])
+            assert out(table) == index - cuts(index), "a card that is read is not out"
+            await table.pull(cut=what == "cut")
+            if position == "in_shoe" and shown < len(shoe.events):
+                await read(table, shoe.events[shown][1])
+            await table.rest(50)
+        await table.settled()
+        assert table.prompt.startswith("unload"), table.prompt
+
+    def out(table: WholeTable) -> int:
+        assert table.state.shoe is not None
+        return table.state.shoe.out
+
+    def cuts(index: int) -> int:
+        return sum(what == "cut" for what, _ in shoe.events[:index])
+
+    async def read(table: WholeTable, code: str) -> None:
+        for _ in range(2 if slips.random() < 0.1 else 1):
+            await table.scan(code)
+
+    return dealt
+
+
+@pytest.mark.parametrize("position", ["before_exit", "in_shoe"])
+def test_a_shoe_that_is_read_ahead_gives_its_rounds(memory_path: Path, position: str) -> None:
+    """What the scanner says of a card in the shoe is told when the card is out, and not before (B10)."""
+    shoe = SHOES[0]
+    rescan = {"rescan": "none"} if position == "in_shoe" else {}
+    devices = {"shoe": SHOE, "scanner": {"position": position, **rescan}, "procedure": FREE_RUNNING, **PINS}
+    at_table(memory_path, devices, deal_ahead(shoe, position))
+    rounds = told(memory_path, "round.completed")
+    assert [in_file_words(data) for data in rounds] == [expected(hand) for hand in shoe.hands]
+    assert [data["round"] for data in rounds if data["last_round"]] == [shoe.last]
+    assert len(told(memory_path, "cutcard.drawn")) == 1
+    assert {data["code"] for data in told(memory_path, "irregularity.raised")} - {"I18", "I19", "I20"} == {"I04"}
+
+
 @pytest.mark.parametrize("shoe", SHOES, ids=lambda shoe: f"seed {shoe.seed}")
 def test_a_shoe_gives_its_rounds_with_sensors_and_without(memory_path: Path, shoe: Shoe) -> None:
     """Equal neighbours all count (bug report 37), what is read twice never does; one last round, seen or read (B7)."""

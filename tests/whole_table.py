@@ -360,11 +360,11 @@ async def whole_table(
     config = {
         "table": {"id": TABLE, "language": LANGUAGE},
         "profile": "seeds-commission",
-        "scanner": {"driver": scanner.driver, "port": str(link)},
         "casino": {"primary": "file", "file": {"path": str(folder / "feed.jsonl")}},
         "storage": {"path": str(folder), "allow_volatile": True},
         "control": {"socket": str(folder / "control.sock")},
         **devices,
+        "scanner": {"driver": scanner.driver, "port": str(link), **devices.get("scanner", {})},
     }
     path = folder / "table.yaml"
     path.write_text(json.dumps(config), encoding="utf-8")
