@@ -14,8 +14,10 @@ from gpiozero.pins.mock import MockFactory
 
 from controller import config, frame, offline, wiring
 from controller.adapters import display_oled
+from controller.adapters.buttons_gpio import ButtonsGpio
 from controller.adapters.clock import SystemClock
 from controller.adapters.journal_sqlite import DATABASE, JournalSqlite, claim
+from controller.adapters.lamps_gpio import LampsGpio
 from controller.adapters.publisher_mqtt import PublisherMqtt
 from controller.adapters.publisher_serial import PublisherSerial
 from controller.adapters.scanner_hid import ScannerHid
@@ -95,6 +97,20 @@ def test_parts(tmp_path: Path, sections: dict[str, Any], sources: list[str], pan
     table = _build(tmp_path, sections)
     assert (_names(table.sources), _names(table.panels)) == (sources, panels)
     assert sorted(table.parts) == sorted([*parts.split(), *INNER])
+
+
+@pytest.mark.parametrize("off", ["lamps", "buzzer", "buttons"])
+def test_a_device_that_is_left_out_has_no_pin_though_its_keys_stay(tmp_path: Path, off: str) -> None:
+    table = _build(tmp_path, PINS | {off: {**PINS[off], "driver": "none"}})
+    named = {
+        pin["name"]
+        for part in ("lamps", "buzzer")
+        for one in table.sources
+        if isinstance(one, LampsGpio)
+        for pin in one.diag(part)["pins"]
+    }
+    assert ("buzzer" in named, "red lamp" in named) == (off != "buzzer", off != "lamps")
+    assert any(isinstance(one, ButtonsGpio) for one in table.sources) == (off != "buttons")
 
 
 def test_the_scanner_for_the_hand_is_looked_at_with_the_other(tmp_path: Path) -> None:
