@@ -24,8 +24,13 @@ from controller.adapters.scanner_hid import ScannerHid
 from controller.adapters.scanner_serial import ScannerSerial
 from controller.config.models import Display
 from controller.control.parts import INNER, PARTS
+from controller.core.cards import Card
 from controller.core.events import (
+    CardRepeated,
+    CardScanned,
+    CardUnread,
     ConfirmPressed,
+    CutCardSeen,
     EndShoeAsked,
     Event,
     FaultSeen,
@@ -58,6 +63,8 @@ KEYBOARD = {"scanner": {"driver": "hid", "port": "/dev/input/by-id/usb-scanner-e
 
 HEAD = {"shoe": {"driver": "head", "port": "/dev/serial/by-id/head"}}
 HAND = {"driver": "hid", "port": "/dev/input/by-id/usb-hand-event-kbd"}
+LINES = [("B08", 0), ("B08", 300), ("B08", 601), ("OUT", 700), ("ERR", 800)]  # B: hearts; ms
+EIGHT = Card.parse("8H")
 TWO_SCANNERS = {"scanner": {"driver": "serial", "port": "/dev/ttyS9", "rescan": "hand", "hand": HAND}}
 
 
@@ -111,6 +118,21 @@ def test_a_device_that_is_left_out_has_no_pin_though_its_keys_stay(tmp_path: Pat
     }
     assert ("buzzer" in named, "red lamp" in named) == (off != "buzzer", off != "lamps")
     assert any(isinstance(one, ButtonsGpio) for one in table.sources) == (off != "buttons")
+
+
+def test_both_scanners_read_as_the_table_says(tmp_path: Path) -> None:
+    says = {"codes": "letter", "cut_code": "OUT", "noread_code": "ERR", "repeat_ms": 300}
+    table = _build(tmp_path, {"scanner": {**TWO_SCANNERS["scanner"], **says}})
+    one, two = [source for source in table.sources if isinstance(source, ScannerHid | ScannerSerial)]
+    for scanner, hand in ((one, False), (two, True)):
+        heard = [scanner.scans.event(text, at * 1_000_000) for text, at in LINES]
+        assert heard == [
+            CardScanned(0, EIGHT, hand),
+            CardRepeated(300_000_000),
+            CardScanned(601_000_000, EIGHT, hand),
+            CutCardSeen(700_000_000, "code", hand),
+            CardUnread(800_000_000, "ERR", hand),
+        ]
 
 
 def test_the_scanner_for_the_hand_is_looked_at_with_the_other(tmp_path: Path) -> None:
@@ -197,10 +219,22 @@ class Wires(wiring.Ground):
         return replace(place, output=heard, kernel=self.spi.kernel)
 
 
-@pytest.mark.parametrize(("column", "whole"), [(None, True), (2, True), (0, False)])
-def test_a_panel_on_spi_is_where_the_table_says(tmp_path: Path, column: int | None, whole: bool) -> None:
-    """From table.yaml to the bus: chip select, D/C and reset, and the column of the glass (bug report 18)."""
-    _build(tmp_path, {"display": {**SPI["display"], "column_offset": column}} if column is not None else SPI)
+WHOLE, TURNED = frame.pattern(), frame.turned(frame.pattern())
+
+
+@pytest.mark.parametrize(
+    ("keys", "seen"),
+    [
+        ({}, WHOLE),
+        ({"column_offset": 2}, WHOLE),
+        ({"column_offset": 0}, None),
+        ({"rotate": 0}, WHOLE),
+        ({"rotate": 2}, TURNED),
+    ],
+)
+def test_a_panel_on_spi_is_where_the_table_says(tmp_path: Path, keys: dict[str, int], seen: bytes | None) -> None:
+    """From table.yaml to the bus: chip select, D/C and reset, which way is up, the glass's column (bug report 18)."""
+    _build(tmp_path, {"display": {**SPI["display"], **keys}})
     ground = Wires()
     made = wiring.devices(config.load(tmp_path / "table.yaml"), ground, lambda: True, frozenset({"display"}))
     (panel,) = made.panels
@@ -208,7 +242,8 @@ def test_a_panel_on_spi_is_where_the_table_says(tmp_path: Path, column: int | No
     panel._oled.write(frame.pattern)
     assert ground.spi.opened == "/dev/spidev0.1"
     assert (ground.mock.pin(24).state, ground.mock.pin(25).state) == (0, 1), "a command came last; no reset stands"
-    assert (ground.shown.frame() == frame.pattern()) == whole
+    assert WHOLE != TURNED
+    assert ground.shown.frame() == seen if seen else ground.shown.frame() not in (WHOLE, TURNED)
     panel._oled.close()
     assert (ground.spi.opened, ground.spi.pins) == (None, {})
 
