@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 BATCH_MAX = 32  # events a commit: bounds how long a card waits behind others (DESIGN 2)
 ANSWERS_MAX = 1024  # answers kept of keyed events that left no row: far more than are asked for again
-IDLE_MAX = 1_000  # commands of the casino server that came to nothing: so many within IDLE_NS go on record
+IDLE_MAX = 10_000  # commands of the casino server that came to nothing: so many within IDLE_NS go on record
 IDLE_NS = 86_400_000_000_000
 SLOW_S = 1.0  # a commit longer than this is shown
 RETRY_S = 0.5

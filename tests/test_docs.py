@@ -473,19 +473,29 @@ def test_the_integrators_program_knows_whose_key_it_is(tmp_path: Path) -> None:
     assert b"line 1: not what the table signed" in ran.stderr
 
 
-@pytest.mark.parametrize("spoiled", [False, True])
-def test_the_integrators_recipe_verifies_a_message_with_openssl(spoiled: bool, tmp_path: Path) -> None:
+MESSAGES: dict[str, tuple[Callable[[bytes], bytes], bool, bool]] = {  # whether it is signed, and so to the last byte
+    "as it came": (lambda message: message, True, True),
+    "changed": (lambda message: message.replace(b'"live"', b'"demo"'), False, True),
+    "a signature spelt otherwise": (respelt, True, False),
+    "another end": (lambda message: message[:-2] + b'"]', True, False),
+}
+
+
+@pytest.mark.parametrize(("change", "signed", "whole"), MESSAGES.values(), ids=MESSAGES)
+def test_the_integrators_recipe_verifies_a_message_with_openssl(
+    change: Callable[[bytes], bytes], signed: bool, whole: bool, tmp_path: Path
+) -> None:
     (recipe,) = [block.text for block in VERIFY.blocks if block.language == "sh"]
     public_key, messages = asyncio.run(_feed())
-    message = messages[7].replace(b'"live"', b'"demo"') if spoiled else messages[7]
-    (tmp_path / "message.json").write_bytes(message)
+    (tmp_path / "message.json").write_bytes(change(messages[7]))
     environ = os.environ | {"KEY": public_key}
     ran = subprocess.run(
         ["sh", "-c", recipe], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
     )
-    assert ("Signature Verified Successfully" in ran.stdout) != spoiled, ran
+    assert ("Signature Verified Successfully" in ran.stdout) == signed, ran
+    assert ("differ" not in ran.stdout) == whole, ran
     digest = json.loads(messages[8])["prevhash"]
-    assert (digest in ran.stdout) != spoiled
+    assert (digest in ran.stdout) == (signed and whole)
 
 
 # --- the map --------------------------------------------------------------------------------------------------

@@ -157,8 +157,8 @@ def test_what_diag_tells_of_it() -> None:
 class Heard:
     """A running clock and what it submitted."""
 
-    def __init__(self) -> None:
-        self.clock = SystemClock()
+    def __init__(self, now: Callable[[], int] = time.monotonic_ns) -> None:
+        self.clock = SystemClock(now)
         self.events: list[Event] = []
 
     def submit(self, event: Event) -> "asyncio.Future[Outcome]":
@@ -169,9 +169,9 @@ class Heard:
         await until(lambda: len(self.events) >= count, f"{count} alarms")
 
 
-def hear(story: Callable[[Heard], Awaitable[None]]) -> None:
+def hear(story: Callable[[Heard], Awaitable[None]], now: Callable[[], int] = time.monotonic_ns) -> None:
     async def night() -> None:
-        heard = Heard()
+        heard = Heard(now)
         task = asyncio.create_task(heard.clock.run(heard.submit))
         await asyncio.sleep(0)
         await story(heard)
@@ -183,7 +183,6 @@ def hear(story: Callable[[Heard], Awaitable[None]]) -> None:
 
 
 def test_it_rings_at_the_instant_or_after_it_and_never_before() -> None:
-    """The loop's own timers are coarser than a deadline: one that fired early would fire nothing, and never again."""
 
     async def story(heard: Heard) -> None:
         chance = random.Random(7)
@@ -196,6 +195,21 @@ def test_it_rings_at_the_instant_or_after_it_and_never_before() -> None:
         assert len(heard.events) == 100
 
     hear(story)
+
+
+def test_a_timer_that_fires_early_is_set_again() -> None:
+    """The loop's own timers are coarser than a deadline: the betting would end at no time, and never again (C1)."""
+    behind = 0
+
+    async def story(heard: Heard) -> None:
+        nonlocal behind
+        at = heard.clock.now() + MS
+        heard.clock.wake_at(at)
+        behind = 20 * MS  # the timer is set; when it fires the deadline is still to come
+        await heard.rings(1)
+        assert heard.events[0].at >= at
+
+    hear(story, lambda: time.monotonic_ns() - behind)
 
 
 def test_an_instant_that_is_past_rings_at_once_and_once() -> None:

@@ -14,7 +14,7 @@ from tests.control.served import run
 from tests.shoes import SHOES
 from tests.table_rig import MemoryJournal, Rig
 
-OTHER = keys.ephemeral()
+KEY, OTHER = keys.ephemeral(), keys.ephemeral()
 
 
 class Feed(NamedTuple):
@@ -24,7 +24,7 @@ class Feed(NamedTuple):
 
 def feed(generation: str = "68f1c2d4-9be01a77") -> Feed:
     async def scenario() -> Feed:
-        async with Rig(journal=MemoryJournal(generation)) as rig:
+        async with Rig(journal=MemoryJournal(generation), key=KEY) as rig:
             await rig.load()
             await rig.scan("8H TC 2D 9C " * 2)
         return Feed([message.data + b"\n" for message in rig.journal.messages], rig.key.public)
@@ -152,18 +152,30 @@ FORGERIES: list[tuple[str, Callable[[list[bytes]], list[bytes]], str, int]] = [
     ("nothing at all", lambda lines: lines[:0], "no message", 0),
     (
         "another signer",
-        lambda lines: [*lines[:3], resigned(lines[3]), *lines[4:]],
+        lambda lines: [*lines[:3], resigned(lines[3], OTHER), *lines[4:]],
         "line 4, message 4: the signature is not by",
         3,
+    ),
+    (
+        "the signer's own, behind another message",
+        lambda lines: [*lines[:3], resigned(lines[3], KEY, b'"prevhash":"', b'"prevhash":"0'), *lines[4:]],
+        "line 4, message 4: message 4: prevhash should be",
+        3,
+    ),
+    (
+        "the signer's own, in place of the one that the next names",
+        lambda lines: [*lines[:3], resigned(lines[3], KEY, b'"live"', b'"demo"'), *lines[4:]],
+        "line 5, message 5: message 5: prevhash should be",
+        4,
     ),
 ]
 
 
-def resigned(line: bytes) -> bytes:
+def resigned(line: bytes, key: keys.TableKey, old: bytes = b"", new: bytes = b"") -> bytes:
     from controller.feed import join_signature, split_signature
 
-    unsigned, _ = split_signature(line.rstrip(b"\n"))
-    return join_signature(unsigned, OTHER.sign(unsigned)) + b"\n"
+    unsigned = split_signature(line.rstrip(b"\n"))[0].replace(old, new, 1)
+    return join_signature(unsigned, key.sign(unsigned)) + b"\n"
 
 
 @pytest.mark.parametrize(("forge", "fault", "good"), [row[1:] for row in FORGERIES], ids=[row[0] for row in FORGERIES])
