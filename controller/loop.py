@@ -149,7 +149,7 @@ class Loop:
         return Outcome(refused=(told[0].refused, told[0].values) if told else None, repeated=True)
 
     def _play(self, batch: _Batch, event: Event, future: "asyncio.Future[Outcome]") -> _Batch:
-        """The event and the deadlines before it, sealed. Events without facts leave no row."""
+        """The event and the deadlines before it, sealed. Without facts no row, but for a casino's commands."""
         told: tuple[Fact, ...] = ()
         refused: tuple[str, dict[str, str]] | None = None
         state, chain = batch.state, batch.chain

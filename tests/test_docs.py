@@ -473,7 +473,7 @@ def test_the_integrators_program_knows_whose_key_it_is(tmp_path: Path) -> None:
     assert b"line 1: not what the table signed" in ran.stderr
 
 
-MESSAGES: dict[str, tuple[Callable[[bytes], bytes], bool, bool]] = {  # whether it is signed, and so to the last byte
+SIGNED: dict[str, tuple[Callable[[bytes], bytes], bool, bool]] = {  # whether it is signed, and so to the last byte
     "as it came": (lambda message: message, True, True),
     "changed": (lambda message: message.replace(b'"live"', b'"demo"'), False, True),
     "a signature spelt otherwise": (respelt, True, False),
@@ -481,7 +481,7 @@ MESSAGES: dict[str, tuple[Callable[[bytes], bytes], bool, bool]] = {  # whether 
 }
 
 
-@pytest.mark.parametrize(("change", "signed", "whole"), MESSAGES.values(), ids=MESSAGES)
+@pytest.mark.parametrize(("change", "signed", "whole"), SIGNED.values(), ids=SIGNED)
 def test_the_integrators_recipe_verifies_a_message_with_openssl(
     change: Callable[[bytes], bytes], signed: bool, whole: bool, tmp_path: Path
 ) -> None:

@@ -75,6 +75,7 @@ class House:
         state = self.rig.loop.state
         told = reply(await self.answer(data, kept=kept))["error"]
         assert told["code"] == code
+        assert self.desk.refused[-1][1] == why, "for tablectl diag casino"
         after = self.rig.loop.state
         known = [c for c in state.conditions if c.code == "I52"]
         assert [c.detail["why"] for c in after.conditions if c.code == "I52"] == [
