@@ -27,6 +27,7 @@ NO_PROMPT = ("missing.headline", "missing.line1", "missing.line2")  # shown wher
 NO_NOTICE, NO_ANSWER = "missing.strip", "missing.refused"
 CUT = "…"  # ends what a person or a device wrote and a panel has no room for
 SUITS = {"S": "♠", "H": "♥", "D": "♦", "C": "♣"}
+FACES = {str(card): ("10" if card.rank == "T" else card.rank) + SUITS[card[1]] for card in DECK}
 FOREIGN = re.compile(f"[^ -~\u00a1-\u00ac\u00ae-\u017f{''.join(SUITS.values())}{CUT}]")
 """What no panel may show: all but Latin letters and signs, one column each, and the suits (libraries.md O8)."""
 
@@ -146,7 +147,7 @@ def _step(words: Words, step: str) -> str:
 
 def _cards(words: Words, cards: str) -> str:
     """`8H TC` as 8♥ 10♣; a point count, or the `-` of a hand without cards, stays as it is."""
-    return " ".join([_FACES.get(card, card) for card in cards.split(" ")])
+    return " ".join([FACES.get(card, card) for card in cards.split(" ")])
 
 
 def _reason(words: Words, reason: str) -> str:
@@ -172,7 +173,6 @@ def _choices(words: Words, choices: str) -> str:
     return ", ".join(f"{choice} ({words.word(f'choice.{choice}')})" for choice in choices.split(" "))
 
 
-_FACES = {str(card): ("10" if card.rank == "T" else card.rank) + SUITS[card[1]] for card in DECK}
 _FORMS: dict[str, Callable[[Words, str], str]] = {
     "slot": _slot,
     "step": _step,

@@ -49,14 +49,9 @@ class Picture(NamedTuple):
     until: int | None
 
 
-def pattern_at(lamps: Lamps, at: int) -> Pattern:
-    """Betting ends at its deadline by itself: no disk is waited for (DESIGN 6)."""
-    return Pattern.NO_MORE if lamps.pattern is Pattern.BETTING and at >= lamps.closes_at else lamps.pattern
-
-
 def paint(lamps: Lamps, since: int, at: int, bar: int) -> Picture:
     """The picture at `at`, monotonic ns, of a pattern that shows since `since`, on a bar of so many lamps."""
-    pattern = pattern_at(lamps, at)
+    pattern = lamps.pattern_at(at)
     if pattern is Pattern.BETTING:
         return _betting(lamps, at, bar)
     red, changes = _flash(FIGURES[pattern], at - since)
@@ -243,7 +238,7 @@ class LampsGpio:
         """Puts the picture of this moment on the pins, and says when it changes by itself."""
         self._hear(at)
         lamps = self._lamps
-        pattern = pattern_at(lamps, at)
+        pattern = lamps.pattern_at(at)
         if pattern is not self._pattern:
             self._pattern = pattern
             self._since = min(at, lamps.closes_at) if pattern is Pattern.NO_MORE else at
@@ -274,7 +269,7 @@ class LampsGpio:
     def _hear(self, at: int) -> None:
         """A closing whose sound is due, sounds: once for its name, however often it is shown (C1)."""
         lamps = self._lamps
-        if lamps.buzz and lamps.buzz not in self._sounded and pattern_at(lamps, at) is Pattern.NO_MORE:
+        if lamps.buzz and lamps.buzz not in self._sounded and lamps.pattern_at(at) is Pattern.NO_MORE:
             self._sounded.append(lamps.buzz)
             self._sound_until = at + SOUND_NS
 

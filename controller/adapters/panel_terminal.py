@@ -20,7 +20,7 @@ from controller.core import facts as f
 from controller.core.cards import Card, Slot, total
 from controller.core.facts import PUBLIC, Fact, Phase
 from controller.core.view import Lamps, Pattern, Text, View
-from controller.panel import STRIP, SUITS, Panel21, Words
+from controller.panel import FACES, STRIP, Panel21, Words
 
 WIDTH, HEIGHT = 80, 24  # the least that the picture is made for
 SIZE = os.terminal_size((WIDTH, HEIGHT))
@@ -119,20 +119,21 @@ class Lit(NamedTuple):
 
 def lit(lamps: Lamps, now: int, speed: float) -> Lit:
     """The lamps at an instant of the table's clock, of which `speed` seconds pass in one of the eye's."""
-    if lamps.pattern is Pattern.BETTING and now < lamps.closes_at:
+    pattern = lamps.pattern_at(now)
+    if pattern is Pattern.BETTING:
         left, span = lamps.closes_at - now, max(1, lamps.closes_at - lamps.opened_at)
         bar = min(TIMER_LAMPS, -(-left * TIMER_LAMPS // span))
         return Lit(bar, red=False, change_s=max(0.0, (left - span * (bar - 1) / TIMER_LAMPS) / SECOND / speed))
-    if lamps.pattern in (Pattern.BETTING, Pattern.NO_MORE):
+    if pattern is Pattern.NO_MORE:
         on, change_s = _beat((now - lamps.closes_at) / SECOND / speed, FLASH_HZ)
         return Lit(TIMER_LAMPS if on else 0, on, change_s)
-    if lamps.pattern is Pattern.OFFLINE:
+    if pattern is Pattern.OFFLINE:
         on, change_s = _beat(now / SECOND / speed, FLASH_HZ / 4)
         return Lit(0, on, change_s)
-    if lamps.pattern is Pattern.MANUAL:
+    if pattern is Pattern.MANUAL:
         on, change_s = _beat(now / SECOND / speed, FLASH_HZ / 8)
         return Lit(0, on, change_s)
-    return Lit(0, lamps.pattern is Pattern.HELD)
+    return Lit(0, pattern is Pattern.HELD)
 
 
 def _beat(since_s: float, hz: float) -> tuple[bool, float]:
@@ -143,7 +144,7 @@ def _beat(since_s: float, hz: float) -> tuple[bool, float]:
 
 def _flashes(lamps: Lamps, now: int) -> bool:
     """NO MÁS APUESTAS."""
-    return lamps.pattern is Pattern.NO_MORE or (lamps.pattern is Pattern.BETTING and now >= lamps.closes_at)
+    return lamps.pattern_at(now) is Pattern.NO_MORE
 
 
 # --- the felt ---------------------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class Felt:
                 self._clear()
                 return self._enter(self._label("opened", shoe=fact.shoe, cards=self.cards))
             case f.CardBurned(card=Card() as card):
-                self.burn = self._label("burn", card=_face(card), of=fact.of)
+                self.burn = self._label("burn", card=FACES[card], of=fact.of)
                 return self.burn
             case f.BettingOpened():
                 if fact.round != self.round:
@@ -220,7 +221,7 @@ class Felt:
             self._clear()
             self.round = fact.round
         self.hands[fact.slot] = fact.card
-        return f"{self._words.word(f'slot.{fact.slot}')}  {_face(fact.card)}"
+        return f"{self._words.word(f'slot.{fact.slot}')}  {FACES[fact.card]}"
 
     def _end(self, fact: f.RoundCompleted | f.RoundVoided | f.RoundCancelled) -> str:
         if isinstance(fact, f.RoundCompleted):
@@ -246,10 +247,6 @@ class Felt:
         return text
 
 
-def _face(card: Card) -> str:
-    return ("10" if card.rank == "T" else card.rank) + SUITS[card[1]]
-
-
 def _suit(card: Card) -> str:
     return RED if card[1] in "HD" else ""
 
@@ -259,7 +256,7 @@ def _entry(entry: Entry) -> Row:
         return ((f"      {entry.text}", entry.style),)
     row: list[Span] = [(f"{entry.number:>4} ", "")]
     for cards in (entry.player, entry.banker):
-        row += [(f"{_face(card):>4}" if at else f"{_face(card):>3}", _suit(card)) for at, card in enumerate(cards)]
+        row += [(f"{FACES[card]:>4}" if at else f"{FACES[card]:>3}", _suit(card)) for at, card in enumerate(cards)]
         gap = " " * (11 - 4 * len(cards) + (1 if cards else 0))
         row += [(gap, ""), (f"{total(cards) if cards else '':>2}   ", BOLD)]
     return (*row, (f"{entry.text:<14}", entry.style), (entry.pays, DIM))
@@ -588,7 +585,7 @@ def _laid(cards: tuple[Card, ...]) -> list[Row]:
         rows[0].append((f"{gap}┌{'─' * width}┐", ""))
         rows[1] += [
             (f"{gap}│", ""),
-            (f"{_face(card):^{width}}" if at == 2 else f"{_face(card):>3}", _suit(card)),
+            (f"{FACES[card]:^{width}}" if at == 2 else f"{FACES[card]:>3}", _suit(card)),
             ("│", ""),
         ]
         rows[2].append((f"{gap}└{'─' * width}┘", ""))

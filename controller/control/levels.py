@@ -40,11 +40,9 @@ def _condition(c: Condition) -> dict[str, Any]:
 
 
 def _lamps(lamps: Lamps, now: int) -> dict[str, Any]:
-    """At `closes_at` the bar turns to no_more by itself, before anybody has said so."""
     betting = lamps.pattern is Pattern.BETTING
-    over = betting and now >= lamps.closes_at
     return {
-        "pattern": (Pattern.NO_MORE if over else lamps.pattern).value,
+        "pattern": lamps.pattern_at(now).value,
         "call": lamps.call,
         "closes_in_ms": max(0, lamps.closes_at - now) // 1_000_000 if betting else None,
     }

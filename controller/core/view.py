@@ -39,7 +39,7 @@ class Pattern(StrEnum):
     """What the lamps say."""
 
     OFF = "off"
-    BETTING = "betting"  # the bar goes out lamp by lamp; at `closes_at` it turns to NO_MORE by itself
+    BETTING = "betting"  # the bar goes out lamp by lamp
     NO_MORE = "no_more"  # all red, 2 Hz, until the first card
     HELD = "held"
     MANUAL = "manual"  # a card of the round in progress was keyed in (I42)
@@ -58,6 +58,10 @@ class Lamps:
     closes_at: int = 0
     call: bool = False
     buzz: str = ""
+
+    def pattern_at(self, at: int) -> Pattern:
+        """The pattern at that instant: betting ends at its deadline by itself, no disk is waited for (DESIGN 6)."""
+        return Pattern.NO_MORE if self.pattern is Pattern.BETTING and at >= self.closes_at else self.pattern
 
 
 @dataclass(frozen=True, slots=True)
