@@ -5,7 +5,7 @@ Refuses what could run a shoe dry (B8), open a bet never or too late (C3, C5), o
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
@@ -17,6 +17,7 @@ from controller.core import returns
 from controller.core.bets import WHEN, Dealt
 from controller.core.cards import Slot
 from controller.core.profile import Bet, Burn, CutFirst, LastRound, Payout, Profile, Stage
+from controller.core.rules import outcome
 
 from .check import Check, Findings, validate
 from .models import Section, kind
@@ -119,9 +120,13 @@ def load_profile(name_or_path: str, search: Path) -> Profile:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
     names = sorted(other.stem for other in path.parent.glob("*.yaml"))
-    near = get_close_matches(path.stem, names, 1)
-    hint = f"did you mean {near[0]}?" if near else "there are " + (", ".join(names) or "none there")
+    hint = _meant(path.stem, names, "there are " + (", ".join(names) or "none there"))
     raise ConfigError([Problem(str(path), 0, 0, f"no such profile: {hint}")])
+
+
+def _meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    near = get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]}?" if near else otherwise
 
 
 def parse_profile(data: bytes, path: Path) -> Profile:
@@ -246,8 +251,7 @@ def _stage_bets(keys: ProfileKeys) -> Findings:
     for index, stage in enumerate(keys.stages):
         for place, name in enumerate(stage.bets or ()):
             if name not in keys.bets:
-                near = get_close_matches(name, keys.bets, 1)
-                hint = f"did you mean {near[0]}?" if near else "the bets are " + ", ".join(keys.bets)
+                hint = _meant(name, keys.bets, "the bets are " + ", ".join(keys.bets))
                 yield ("stages", index, "bets", place), f"this profile has no bet {name}: {hint}"
             elif name in (stage.bets or ())[:place]:
                 yield ("stages", index, "bets", place), f"{name} is listed twice: keep one"
@@ -266,8 +270,7 @@ def _conditions(keys: ProfileKeys) -> Findings:
         ]
         for where, when in places:
             if when not in WHEN:
-                near = get_close_matches(when, WHEN, 1)
-                hint = f"did you mean {near[0]}?" if near else "there are " + ", ".join(WHEN)
+                hint = _meant(when, WHEN, "there are " + ", ".join(WHEN))
                 yield where, f"no such condition {when}: {hint}"
         if all(when in WHEN for _, when in places):
             yield from _dead_lines(places)
@@ -309,8 +312,7 @@ def _rounds() -> Iterator[Dealt]:
     for player, banker, cards, pairs, naturals in product(range(10), range(10), (2, 3), flags, flags):
         if (naturals[0] and player < 8) or (naturals[1] and (banker < 8 or cards == 3)):
             continue
-        result = "player" if player > banker else "banker" if banker > player else "tie"
-        yield Dealt(result, player, banker, cards, *pairs, *naturals)
+        yield Dealt(outcome(player, banker), player, banker, cards, *pairs, *naturals)
 
 
 _CHECKS = (

@@ -1,4 +1,4 @@
-"""What a house decides: its rules of play and how its table is run. Data only; `config.py` reads it from YAML.
+"""What a house decides: its rules of play and how its table is run. Data only; `config` reads it from YAML.
 
 A `Profile` takes effect at the next shoe, a `Procedure` at the next event. Both reach the core as facts,
 so that a recovered table is under the very rules it was under.
