@@ -18,6 +18,8 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
+from .disk import sync_folder
+
 PEM_BYTES_MAX = 4096  # an Ed25519 key in PEM takes 119
 
 
@@ -152,8 +154,4 @@ def _write_new(path: Path, content: bytes) -> None:
         os.link(temporary, path)
     finally:
         Path(temporary).unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

@@ -32,6 +32,7 @@ from .core.profile import Confirms, Opens, Procedure, Profile
 from .core.records import RecordError
 from .core.shoe import counts
 from .core.state import State, round_of, shoe_of
+from .disk import sync_folder
 from .keys import KeyFileError, TableKey
 from .link.hosts import Status
 from .ports import JournalError, Outcome, Source
@@ -156,19 +157,10 @@ def _replaced(path: Path, old: bytes, new: bytes, check: Callable[[Path], bool])
         if path.read_bytes() != old:
             raise FailureError(f"{path} was changed by somebody else meanwhile: try again")
         draft.replace(path)
-        _sync(path.parent)
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
     return True
-
-
-def _sync(folder: Path) -> None:
-    """The new name is on the disk too."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def config_schema() -> dict[str, Any]:

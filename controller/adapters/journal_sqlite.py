@@ -32,6 +32,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from controller.disk import sync_folder
 from controller.ports import JournalError, Message, Recovered, Sealed
 
 DATABASE, MAKING, LOCK, RESERVE, WITNESS = "journal.db", "journal.new", "journal.lock", "reserve", "journal.witness"
@@ -252,7 +253,7 @@ class JournalSqlite:
 
     def _put_in_place(self) -> None:
         self._making.rename(self.path)
-        _sync(self._folder)
+        sync_folder(self._folder)
 
     def _identity(self, path: Path) -> dict[str, str]:
         board = self._board.read_bytes().strip(b"\0\n").decode() if self._board.exists() else ""
@@ -892,7 +893,7 @@ def _make_witness(folder: Path, testimony: bytes) -> int:
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(path)
-        _sync(folder)
+        sync_folder(folder)
     return os.open(path, os.O_WRONLY)
 
 
@@ -900,12 +901,3 @@ def free_bytes(folder: Path) -> int:
     """What the journal may still write under this folder."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
-
-
-def _sync(folder: Path) -> None:
-    """Makes renames in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

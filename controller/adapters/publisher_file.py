@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from controller.core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
+from controller.disk import sync_folder
 from controller.ports import Outbox, Submit
 
 BATCH = 256  # messages a sync
@@ -233,7 +234,7 @@ def _tail(path: Path) -> tuple[int, bytes]:
     fd = _open(path, os.O_RDWR)
     try:
         os.fsync(fd)
-        _sync_name(path)
+        sync_folder(path.parent)  # the file may be new
         offset = max(0, os.fstat(fd).st_size - TAIL_MAX)
         data = b""
         while chunk := os.pread(fd, TAIL_MAX, offset + len(data)):
@@ -253,7 +254,7 @@ def _append(path: Path, data: bytes) -> None:
             view = view[os.write(fd, view) :]
         os.fsync(fd)
         if new:
-            _sync_name(path)
+            sync_folder(path.parent)
     finally:
         os.close(fd)
 
@@ -265,12 +266,3 @@ def _truncate(path: Path, size: int) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def _sync_name(path: Path) -> None:
-    """Makes the file's name durable: the file may be new."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
