@@ -5,19 +5,18 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from controller import offline, wiring
 from controller.adapters.journal_sqlite import claim
-from controller.cli import main
 from controller.cli.head import calibrate
 from controller.link.messages import Kind, Seen
 from tests.fake_head import FakeHead, PtyHead
 from tests.live import wait_for
+from tests.technician import Hand, run
 
 DONE, NO, ABSENT = 0, 1, 3
 DIRECT = "tablectl: the daemon is not there, and cannot start until this ends\n"
@@ -31,12 +30,6 @@ control: {{socket: {folder}/control.sock}}
 """
 
 
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "table.yaml"
@@ -48,14 +41,6 @@ def config(tmp_path: Path) -> Path:
 def bench(tmp_path: Path) -> Iterator[PtyHead]:
     with PtyHead(tmp_path / "head") as head:
         yield head
-
-
-def run(*arguments: str | Path) -> Ran:
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    code = ended.value.code
-    return Ran(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
 
 
 def test_what_the_head_sees(config: Path, bench: PtyHead) -> None:
@@ -87,18 +72,6 @@ def test_self_test_with_a_card_at_the_exit(config: Path, bench: PtyHead) -> None
     bench.head.moving = True
     ran = run("--config", config, "diag", "shoe", "--test", "--json")
     assert json.loads(ran.out)["says"] == "the sensor head refused: a card is at the exit: take it away and try again"
-
-
-class Hand(io.StringIO):
-    """A person at the terminal: moves cards, then presses Enter."""
-
-    def __init__(self, *moves: Callable[[], None]) -> None:
-        super().__init__()
-        self.moves = iter(moves)
-
-    def readline(self, size: int | None = -1, /) -> str:
-        next(self.moves)()
-        return "\n"
 
 
 EMPTY = {"inner": 80, "outer": 900, "cut": 100, "present": 60}

@@ -1,7 +1,6 @@
 """`tablectl` as a technician has it: what it prints, where, and its exit codes (DESIGN 7)."""
 
 import asyncio
-import io
 import json
 import os
 import re
@@ -10,33 +9,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from controller import keys
 from controller.adapters.journal_sqlite import JournalSqlite, claim
-from controller.cli import main, show, tablectl
+from controller.cli import show, tablectl
 from controller.control.parts import INNER, PARTS
 from tests.control.served import in_background
 from tests.pages import page
 from tests.shoes import SHOES, expected, told
 from tests.table_rig import BY_DEALER, FREE_RUNNING, Rig
+from tests.technician import Ran, run
 
 DONE, NO, USAGE, ABSENT, REFUSED = 0, 1, 2, 3, 4
 REPO = Path(__file__).parents[2]
-
-
-class Ran(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401 - whatever was printed
-        return json.loads(self.out)
 
 
 @pytest.fixture(autouse=True)
@@ -45,14 +34,6 @@ def _nobody_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("BACCARAT_SOCKET", raising=False)
     monkeypatch.setattr(tablectl, "DEFAULT_SOCKET", str(tmp_path / "default.sock"))
     monkeypatch.setattr(tablectl, "DEFAULT_CONFIG", tmp_path / "default.yaml")
-
-
-def run(*arguments: str | Path) -> Ran:
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    code = ended.value.code
-    return Ran(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
 
 
 def start(*arguments: str | Path, **environ: str) -> "subprocess.CompletedProcess[bytes]":

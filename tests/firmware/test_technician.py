@@ -1,18 +1,16 @@
 """A technician at the real firmware: `tablectl` by itself, the simulated head on its terminal."""
 
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from controller.cli import main
 from controller.link.movements import Line
 from tests.firmware.shoesim import ShoeSim
 from tests.live import wait_for
+from tests.technician import Hand, run
 
 EXIT = (Line.INNER, Line.OUTER)
 
@@ -38,24 +36,10 @@ def sim(tmp_path: Path) -> Iterator[ShoeSim]:
         yield sim
 
 
-class Hand(io.StringIO):
-    """Moves cards at the shoe, then presses Enter."""
-
-    def __init__(self, *moves: Callable[[], None]) -> None:
-        super().__init__()
-        self.moves = iter(moves)
-
-    def readline(self, size: int | None = -1, /) -> str:
-        next(self.moves)()
-        return "\n"
-
-
 def tablectl(config: Path, *arguments: str) -> str:
-    said = io.StringIO()
-    with redirect_stdout(said), pytest.raises(SystemExit) as ended:
-        main(["--config", str(config), *arguments])
-    assert not ended.value.code, said.getvalue()
-    return said.getvalue()
+    ran = run("--config", config, *arguments)
+    assert ran.code == 0, ran.out
+    return ran.out
 
 
 def test_calibration_of_the_real_head(config: Path, sim: ShoeSim, monkeypatch: pytest.MonkeyPatch) -> None:
