@@ -10,12 +10,13 @@ from decimal import Decimal
 from enum import StrEnum
 
 from . import conditions
+from .betting import undrawn
 from .cards import Card, Slot, total
 from .facts import Phase, RoundCancelled, RoundCompleted, Stops
 from .profile import Confirms, Limit, Opens, Rescan
 from .rules import next_slot, outcome, split
 from .shoe import in_sequence, pending_unread
-from .state import Condition, Round, Shoe, State, shoe_of
+from .state import Condition, Round, Shoe, State, round_of, shoe_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def view(state: State) -> View:
 
 def of_start(state: State) -> View:
     """Before the start is durable. Of what the run before showed a betting may be over, a sound made, a time gone."""
-    return View(state.phase, _prompt("disk.wait", 2))
+    return View(state.phase, _prompt("disk.wait"))
 
 
 def of_disk(shown: View, key: str) -> View:
@@ -89,7 +90,7 @@ def of_disk(shown: View, key: str) -> View:
     lamps = shown.lamps
     if lamps.pattern not in (Pattern.BETTING, Pattern.NO_MORE):  # the end of the betting waits for no disk (C1)
         lamps = Lamps(Pattern.HELD, call=lamps.call)
-    return View(shown.phase, _prompt(f"disk.{key}", 2), lamps)
+    return View(shown.phase, _prompt(f"disk.{key}"), lamps)
 
 
 # --- the prompt of a condition ----------------------------------------------------------------------------
@@ -100,10 +101,10 @@ Variant = tuple[str, dict[str, str]]
 
 def _of_condition(state: State, c: Condition) -> Prompt:
     if c.code == "I02" and state.shoe and state.shoe.unsure is not None:
-        return _prompt("unsure", 2)  # scans are on their way, and it is not known yet what is to be read again
+        return _prompt("unsure")  # scans are on their way, and it is not known yet what is to be read again
     about = _ABOUT.get(c.code)
     variant, values = about(state, c) if about else ("", {})
-    return _prompt(c.code + variant, 2, c.detail | values)
+    return _prompt(c.code + variant, c.detail | values)
 
 
 def _unread(state: State, c: Condition) -> Variant:
@@ -177,7 +178,7 @@ _ABOUT: dict[str, Callable[[State, Condition], Variant]] = {
 }
 
 
-def _prompt(key: str, lines: int, values: dict[str, str] | None = None) -> Prompt:
+def _prompt(key: str, values: dict[str, str] | None = None, *, lines: int = 2) -> Prompt:
     values = values or {}
     texts = tuple(Text(f"{key}.line{i + 1}", values) for i in range(lines))
     return Prompt(Text(f"{key}.headline", values), texts)
@@ -187,20 +188,20 @@ def _prompt(key: str, lines: int, values: dict[str, str] | None = None) -> Promp
 
 
 def _closed(state: State) -> Prompt:
-    return _prompt("closed", 2)
+    return _prompt("closed")
 
 
 def _preparing(state: State) -> Prompt:
-    return _prompt(f"step.{state.step}", 2)
+    return _prompt(f"step.{state.step}")
 
 
 def _burning(state: State) -> Prompt:
     shoe = shoe_of(state)
     if shoe.burn_of is None:
-        return _prompt("burn.first", 2)
+        return _prompt("burn.first")
     counted = state.procedure.sensors or state.procedure.confirm_result is Confirms.NONE  # else one CONFIRM tells all
     key = "burn.count" if counted else "burn.blind"
-    return _prompt(key, 2, {"of": str(shoe.burn_of), "done": str(shoe.burn_done)})
+    return _prompt(key, {"of": str(shoe.burn_of), "done": str(shoe.burn_done)})
 
 
 def _ready(state: State) -> Prompt:
@@ -208,58 +209,56 @@ def _ready(state: State) -> Prompt:
     if opens is Opens.NONE:
         return _draw(state, Slot.P1)
     if opens is Opens.SERVER:
-        return _prompt("ready.server", 2)
+        return _prompt("ready.server")
     if _is_last_next(state):
-        return _prompt("ready.last", 2)
+        return _prompt("ready.last")
     key = {RoundCompleted: "ready.collect", RoundCancelled: "ready.cancelled"}
-    return _prompt(key.get(type(state.last), "ready"), 2)
+    return _prompt(key.get(type(state.last), "ready"))
 
 
 def _betting(state: State) -> Prompt:
-    return _prompt("betting", 2)
+    return _prompt("betting")
 
 
 def _closing(state: State) -> Prompt:
-    round_ = state.round
-    if round_ is None or round_.next is None or (round_.betting and not round_.betting.draw):
-        return _prompt("no_more", 2)
-    return _draw(state, round_.next)
+    following = round_of(state).next
+    return _prompt("no_more") if following is None or undrawn(state) else _draw(state, following)
 
 
 def _dealing(state: State) -> Prompt:
     round_, unsure = state.round, shoe_of(state).unsure
     if round_ is not None and round_.next is not None:
         return _draw(state, round_.next)
-    return _result(state) if unsure is None else _prompt("unsure", 2)
+    return _result(state) if unsure is None else _prompt("unsure")
 
 
 def _draw(state: State, slot: Slot) -> Prompt:
     """Whose card is next and, for a third card, why."""
     shoe, round_ = shoe_of(state), state.round
     if shoe.aside is not None and (round_ is None or not round_.numbers):
-        return _prompt("draw.aside", 2, {"slot": slot})
+        return _prompt("draw.aside", {"slot": slot})
     if pending_unread(state) and not conditions.sees(state):
-        return _prompt("draw.again", 2, {"slot": slot})
+        return _prompt("draw.again", {"slot": slot})
     values = {"slot": slot.value, **_points(round_)}
     if slot is Slot.P3:
-        return _prompt("draw.P3", 2, values)
+        return _prompt("draw.P3", values)
     if slot is not Slot.B3 or round_ is None:
-        return _prompt("draw", 1, values)
+        return _prompt("draw", values, lines=1)
     player, _ = split(round_.slots, round_.cards)
     if len(player) == 3:
-        return _prompt("draw.B3.with", 2, values | {"third": str(player[2].points)})
-    return _prompt("draw.B3.stood", 2, values)
+        return _prompt("draw.B3.with", values | {"third": str(player[2].points)})
+    return _prompt("draw.B3.stood", values)
 
 
 def _result(state: State) -> Prompt:
     values = _points(state.round)
     who = outcome(int(values["player"]), int(values["banker"]))
     confirms = state.procedure.confirm_result is Confirms.DEALER or state.called
-    return _prompt(f"result.{who}" if confirms else f"result.{who}.auto", 2, values)
+    return _prompt(f"result.{who}" if confirms else f"result.{who}.auto", values)
 
 
 def _unloading(state: State) -> Prompt:
-    return _prompt("unload.draw" if state.procedure.sensors else "unload.count", 2)
+    return _prompt("unload.draw" if state.procedure.sensors else "unload.count")
 
 
 _INSTRUCTIONS: dict[Phase, Callable[[State], Prompt]] = {
