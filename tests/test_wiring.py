@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import termios
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -45,6 +46,7 @@ from controller.panel import Words
 from controller.ports import JournalError, Outcome
 from tests.fake_panel import FakeBus, FakeI2c, FakePanel, FakeSpi, Heard
 from tests.live import LiveTable, RefusedError, wait_for
+from tests.serial_pty import End
 from tests.table_rig import TWO, Rig
 
 PINS = {
@@ -135,10 +137,42 @@ def test_both_scanners_read_as_the_table_says(tmp_path: Path) -> None:
         ]
 
 
+def test_each_scanner_has_the_speed_that_the_table_says(tmp_path: Path) -> None:
+    one, two = End(tmp_path / "one"), End(tmp_path / "two")
+    for end in (one, two):
+        end.plug()
+    scanner = {"driver": "serial", "port": str(one.name), "baud": 19_200, "rescan": "hand"}
+    hand = {"driver": "serial", "port": str(two.name), "baud": 38_400}
+    table = _build(tmp_path, {"scanner": {**scanner, "hand": hand}})
+    assert asyncio.run(_tried(table)) == []
+    assert [termios.tcgetattr(end.master)[4] for end in (one, two)] == [termios.B19200, termios.B38400]
+    for end in (one, two):
+        end.unplug()
+
+
 def test_the_scanner_for_the_hand_is_looked_at_with_the_other(tmp_path: Path) -> None:
     told = _build(tmp_path, TWO_SCANNERS).parts["scanner"].see()
     assert told["port"] == "/dev/ttyS9"
     assert {key: told["hand"][key] for key in HAND} == HAND
+
+
+async def _tried(table: wiring.Table) -> list[str]:
+    """The faults that the scanners tell by their first answer, good or bad."""
+    told: list[str] = []
+
+    def submit(event: Event) -> "asyncio.Future[Outcome]":
+        if isinstance(event, FaultSeen):
+            told.append(event.text)
+        return asyncio.get_running_loop().create_future()
+
+    scanners = [source for source in table.sources if isinstance(source, ScannerHid | ScannerSerial)]
+    tasks = [asyncio.create_task(scanner.run(submit)) for scanner in scanners]
+    for scanner in scanners:
+        await scanner.tried.wait()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return told
 
 
 @pytest.mark.parametrize("driver", ["serial", "hid"])
@@ -147,24 +181,7 @@ def test_each_scanner_is_told_by_the_key_that_it_has_in_the_configuration(tmp_pa
     scanner = {"driver": driver, "port": absent, "rescan": "hand", "hand": {"driver": driver, "port": f"{absent}2"}}
     table = _build(tmp_path, {"scanner": scanner})
 
-    async def scenario() -> list[str]:
-        told: list[str] = []
-
-        def submit(event: Event) -> "asyncio.Future[Outcome]":
-            assert isinstance(event, FaultSeen)
-            told.append(event.text)
-            return asyncio.get_running_loop().create_future()
-
-        devices = [source for source in table.sources if isinstance(source, ScannerHid | ScannerSerial)]
-        tasks = [asyncio.create_task(device.run(submit)) for device in devices]
-        for device in devices:
-            await device.tried.wait()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return told
-
-    one, two = asyncio.run(scenario())
+    one, two = asyncio.run(_tried(table))
     assert one.endswith("absent is not there: check the scanner's plug and power, and the name in scanner.port")
     assert two.endswith("absent2 is not there: check the scanner's plug and power, and the name in scanner.hand.port")
 
