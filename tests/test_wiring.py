@@ -122,6 +122,11 @@ def test_a_device_that_is_left_out_has_no_pin_though_its_keys_stay(tmp_path: Pat
     assert any(isinstance(one, ButtonsGpio) for one in table.sources) == (off != "buttons")
 
 
+def test_a_panel_on_i2c_is_where_the_table_says(tmp_path: Path) -> None:
+    table = _build(tmp_path, {"display": {**PANEL["display"], "bus": 3, "address": 0x3D}})
+    assert table.parts["display"].see()["place"] == "0x3D on /dev/i2c-3"
+
+
 def test_both_scanners_read_as_the_table_says(tmp_path: Path) -> None:
     says = {"codes": "letter", "cut_code": "OUT", "noread_code": "ERR", "repeat_ms": 300}
     table = _build(tmp_path, {"scanner": {**TWO_SCANNERS["scanner"], **says}})
