@@ -30,7 +30,7 @@ class Felt:
 
     def __init__(self, table: WholeTable, shoe: Shoe, rng: random.Random) -> None:
         self.table, self.rng, self.left = table, rng, shoe.left
-        self.sensors = table.state.procedure.sensors
+        self.sensors, self.ahead = table.state.procedure.sensors, table.state.procedure.reads_ahead
         self.coming = [*reversed(shoe.events)]
         self.out: list[tuple[str, str]] = []  # the cards, in order; the cut card is `cut`
         self.cut = False
@@ -58,11 +58,16 @@ class Felt:
             self.cut = True
         else:
             self.out.append((what, code))
+        label = "CUT" if what == "cut" else code
+        if self.ahead and what != "left":
+            await self.read(label)
         self.cables.may_come_out()
         if self.sensors:
             await self.table.pull(cut=what == "cut")
-        if what != "left" and not (what == "burn" and self.sensors):
-            await self.read("CUT" if what == "cut" else code)
+        if self.ahead:
+            await self.table.rest(PAUSE_MS)
+        elif what != "left" and not (what == "burn" and self.sensors):
+            await self.read(label)
 
     async def read(self, label: str) -> None:
         self.cables.may_come_out()
@@ -177,7 +182,7 @@ class Cables:
             ground.bus.broken = 0
 
 
-def check(folder: Path, shoe: Shoe, seed: int, *, sensors: bool, hid: bool) -> None:
+def check(folder: Path, shoe: Shoe, seed: int, *, sensors: bool, hid: bool, position: str) -> None:
     """The shoe's results are the vector's, whatever came out; at its end nothing is at fault any more."""
 
     async def main(table: WholeTable) -> None:
@@ -201,6 +206,7 @@ def check(folder: Path, shoe: Shoe, seed: int, *, sensors: bool, hid: bool) -> N
         **PINS,
         **PANEL,
         **({"shoe": SHOE} if sensors else {}),
+        "scanner": {"position": position},
     }
     at_table(folder, devices, main, hid=hid, refresh_s=0.2)
     rounds = told(folder, "round.completed")
@@ -212,12 +218,17 @@ def check(folder: Path, shoe: Shoe, seed: int, *, sensors: bool, hid: bool) -> N
     assert len(told(folder, "fault.raised")) == len(told(folder, "fault.cleared")) > 0
 
 
-LAYOUTS = {"gpio and serial": (True, False), "gpio and hid": (True, True), "none and hid": (False, True)}
+LAYOUTS = {
+    "gpio and serial": (True, False, "after_exit"),
+    "gpio and hid": (True, True, "after_exit"),
+    "none and hid": (False, True, "after_exit"),
+    "gpio behind serial": (True, False, "before_exit"),
+}
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 100))])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_is_unplugged_comes_back_and_no_card_is_lost(memory_path: Path, layout: str, seed: int) -> None:
-    sensors, hid = LAYOUTS[layout]
+    sensors, hid, position = LAYOUTS[layout]
     shoe = SHOES[(seed + list(LAYOUTS).index(layout)) % len(SHOES)]
-    check(memory_path, shoe, seed, sensors=sensors, hid=hid)
+    check(memory_path, shoe, seed, sensors=sensors, hid=hid, position=position)

@@ -35,6 +35,7 @@ from controller.core.events import (
     EndShoeAsked,
     Event,
     FaultSeen,
+    KeyTurned,
     LidChanged,
     LoadAsked,
     MouthChanged,
@@ -411,17 +412,21 @@ FITTED = {"shoe": {"driver": "gpio", "exit_inner": 17, "exit_outer": 27}}
 @pytest.mark.parametrize(
     ("sections", "loaded", "left"),
     [
-        ({}, True, (True, False)),
-        (FITTED, True, (True, False)),
-        (SHOE, True, (False, True)),
-        (HEAD, True, (False, True)),
-        (FITTED, False, (True, True)),
+        ({}, True, (True, False, False)),
+        (FITTED, True, (True, False, False)),
+        (SHOE, True, (False, True, False)),
+        (HEAD, True, (False, True, False)),
+        (FITTED, False, (True, True, False)),
+        (PINS, True, (True, False, True)),
     ],
 )
 def test_what_a_sensor_said_that_was_taken_out_holds_no_table(
-    tmp_path: Path, sections: dict[str, Any], loaded: bool, left: tuple[bool, bool]
+    tmp_path: Path, sections: dict[str, Any], loaded: bool, left: tuple[bool, bool, bool]
 ) -> None:
-    """An empty mouth would be I23 in every round, an open lid I39 to the shoe's end. And no shoe is loaded by that."""
+    """An empty mouth would be I23 in every round, an open lid I39 to the shoe's end. And no shoe is loaded by that.
+
+    Nor is a key turned for ever that is not wired any more.
+    """
     table = _build(tmp_path, sections)
 
     async def main() -> State:
@@ -434,6 +439,7 @@ def test_what_a_sensor_said_that_was_taken_out_holds_no_table(
             await loop.submit(LoadAsked(table.clock.now()))
         await loop.submit(LidChanged(table.clock.now(), is_open=True))
         await loop.submit(MouthChanged(table.clock.now(), present=False))
+        await loop.submit(KeyTurned(table.clock.now(), turned=True))
         await asyncio.gather(*table.begin())
         beating.cancel()
         await asyncio.wait([beating])
@@ -441,7 +447,7 @@ def test_what_a_sensor_said_that_was_taken_out_holds_no_table(
         return loop.state
 
     state = asyncio.run(main())
-    assert (state.present, state.lid_open) == left
+    assert (state.present, state.lid_open, state.key_turned) == left
     assert (state.shoe is not None) == loaded
 
 

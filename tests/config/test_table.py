@@ -251,6 +251,13 @@ scanner: {driver: serial, port: /dev/ttyAMA0}
 ! GPIO14 (pin 8 of the header) of buzzer.pin is taken by the board's UART (scanner.port)
 
 buzzer: {driver: gpio, pin: ▸15}
+scanner: {driver: serial, port: /dev/ttyS0}
+! GPIO15 (pin 10 of the header) of buzzer.pin is taken by the board's UART (scanner.port)
+
+buzzer: {driver: gpio, pin: 15}
+scanner: {driver: none, port: /dev/ttyS0}
+
+buzzer: {driver: gpio, pin: ▸15}
 casino: {primary: serial, serial: {port: /dev/serial0}}
 ! GPIO15 (pin 10 of the header) of buzzer.pin is taken by the board's UART (casino.serial.port)
 
