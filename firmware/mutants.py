@@ -66,6 +66,8 @@ MUTANTS = (
         "now - smaller(now - whole(sensors->changes[0].at, now), now - sensors->judged_to)",
         "whole(sensors->changes[0].at, now)",
     ),
+    Mutant("sensors.c", "    sensors->changes_count = 0;\n", ""),
+    Mutant("sensors.c", "&& (!waits || later(first.at, (uint16_t)deadline))", ""),
     Mutant("sensors.c", "sensors->restless_at[beam] = now + 1u;", "sensors->restless_at[beam] = now;"),
     Mutant("sensors.c", "now - line->since >= STUCK", "now - line->since >= 2u * STUCK"),
     Mutant("sensors.c", "now - exit->judged + MOUTH_EARLY", "now - exit->judged"),

@@ -227,6 +227,25 @@ static void nothing_is_measured_over_lost_samples(void) {
     CHECK_EQUAL(LAST(head_event_t, HEAD_EVENT)->covered_ms, NOT_SEEN);
 }
 
+/* A change that waited for the other beam is of before: what covered that beam may be gone since. */
+static void no_change_waits_over_lost_samples(void) {
+    start(&power_came);
+    name(1, BOOT);
+    pass(100, &free_exit);
+    for (unsigned tick = 0; tick < 20 * TICKS_PER_MS; tick++) {
+        struct sample sample = free_exit;
+        sample.level[PART_INNER] = tick >= 10 ? 900 : free_exit.level[PART_INNER];
+        sample.level[PART_OUTER] = tick % 2 == 0 ? 900 : free_exit.level[PART_OUTER];
+        head_sample(&table.head, &sample);
+    }
+    CHECK_EQUAL(table.head.sensors.changes_count, 1);
+    head_lost(&table.head, 60);
+    pass(200, &free_exit);
+    CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->seen, HEAD_SEEN_PRESENT);
+    card();
+    CHECK_EQUAL(LAST(head_event_t, HEAD_EVENT)->kind, HEAD_KIND_CARD);
+}
+
 /* A beam that flickers without end is at fault, and the other one does not wait for it. */
 static void nobody_waits_for_a_beam_that_flickers(void) {
     const uint16_t free_level = free_exit.level[PART_OUTER];
@@ -296,6 +315,7 @@ int main(void) {
     a_test_refuses_to_blind_a_card();
     lost_samples_are_told();
     nothing_is_measured_over_lost_samples();
+    no_change_waits_over_lost_samples();
     nobody_waits_for_a_beam_that_flickers();
     a_full_line_of_changes_is_told();
     noise();

@@ -145,6 +145,7 @@ STORIES = {
     # gone back before leaving: counted only (I17)
     "back from the inner beam": "P: 10I 110i = = pullback1 card0",
     "back from the outer beam": "P: 10I 35O 75o 100i = = pullback1 card0",
+    "back at the last moment at which it is no doubt": "P: 10I 20O 60o 259i = = pullback1 card0 ambiguous0",
     "back after a long time": "P: 10I 35O 2000o 2100i = = pullback1 card0",
     "touches the outer beam, then leaves": "P: 10I 20O 26o 60O 110i 120o = card@120 = card1",
     "back from a touch, thrice, and no beam is blind": "P: 10I 20O 26o 60i 110I 120O 126o 160i 210I 220O 226o 260i = ="
