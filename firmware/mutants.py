@@ -91,6 +91,7 @@ MUTANTS = (
     # memory
     Mutant("record.c", "> 0 ? 1 : 0;", "> 0 ? 0 : 1;"),
     Mutant("record.c", "high <= HEAD_LEVEL_MAX && ", ""),
+    Mutant("record.c", "record->protocol == HEAD_PROTOCOL && ", ""),
     Mutant("store.c", "(uint8_t)(SLOTS - 1u - store->slot)", "store->slot"),
     Mutant("store.c", "generation != 0 ? generation : 1u", "generation"),
     Mutant("store.c", "if (memcmp(back, &store->writing, sizeof *back) != 0)\n        return false;", ""),
@@ -107,6 +108,8 @@ MUTANTS = (
     Mutant("head.c", "head->sent = head->sent > gone ? (uint8_t)(head->sent - gone) : 0;", ""),
     Mutant("head.c", "head->tried = head->tried > gone ? (uint8_t)(head->tried - gone) : 0;", ""),
     Mutant("head.c", "    head->now += samples;\n", ""),
+    Mutant("head.c", "    if (head->test_ticks != 0)\n        return;\n", ""),
+    Mutant("head.c", "head->store.busy || in_passage(head)", "in_passage(head)"),
     Mutant("head.c", "    head->sampled = false;\n", ""),
     Mutant("head.c", "head->test_ticks == 0 || head->test_ticks >= TEST_LIGHT", "head->test_ticks < 200"),
     Mutant("head.c", "if (head->test_ticks != 0)\n        test_step", "if (head->test_ticks > 200)\n        test_step"),

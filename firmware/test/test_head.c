@@ -170,6 +170,7 @@ static void what_a_reset_lost_is_told_until_somebody_heard_it(void) {
 static void a_test_refuses_to_blind_a_card(void) {
     struct sample dark = {.level = {1000, 1000, 1000, 1000}}, inner = free_exit;
     const uint8_t ask = HEAD_SELF_TEST;
+    unsigned blind = 0;
     inner.level[PART_INNER] = 900;
     start(&power_came);
     name(1, BOOT);
@@ -182,9 +183,13 @@ static void a_test_refuses_to_blind_a_card(void) {
     pass(20, &free_exit);
     say(&ask, 1);
     for (unsigned tick = 0; tick < 50; tick++) {
+        if (tick % 10 == 9 && tick < 20)
+            say(&ask, 1); /* no longer for being asked again */
+        blind += !head_emitters(&table.head);
         head_sample(&table.head, head_emitters(&table.head) ? &free_exit : &dark);
         hear();
     }
+    CHECK(blind > 0 && blind * TICK_US < HEAD_PASSAGE_MS * 1000u);
     CHECK_EQUAL(table.heard[HEAD_TESTED], 1);
     CHECK_EQUAL(LAST(head_tested_t, HEAD_TESTED)->passed, 15);
     CHECK_EQUAL(LAST(head_tested_t, HEAD_TESTED)->inner_dark, 1000);
@@ -192,6 +197,22 @@ static void a_test_refuses_to_blind_a_card(void) {
     CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->glitches, 0);
     pass(1000, &free_exit);
     CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->seen, HEAD_SEEN_PRESENT);
+}
+
+static void one_record_is_written_at_a_time(void) {
+    head_set_thresholds_t wish = {.number = HEAD_SET_THRESHOLDS, .inner_on = 700, .outer_on = 650, .cut_on = 750,
+                                  .present_on = 800};
+    start(&power_came);
+    name(1, BOOT);
+    pass(100, &free_exit);
+    say(&wish, sizeof wish);
+    pass(10, &free_exit);
+    wish.inner_on = 710;
+    say(&wish, sizeof wish);
+    pass(10, &free_exit);
+    CHECK_EQUAL(LAST(head_refused_t, HEAD_REFUSED)->message, HEAD_SET_THRESHOLDS);
+    CHECK_EQUAL(LAST(head_refused_t, HEAD_REFUSED)->why, HEAD_REFUSAL_BUSY);
+    CHECK_EQUAL(table.head.store.writing.thresholds[PART_INNER].on, 700);
 }
 
 static void lost_samples_are_told(void) {
@@ -313,6 +334,7 @@ int main(void) {
     a_new_event_is_sent_at_once_and_is_no_second_sending();
     what_a_reset_lost_is_told_until_somebody_heard_it();
     a_test_refuses_to_blind_a_card();
+    one_record_is_written_at_a_time();
     lost_samples_are_told();
     nothing_is_measured_over_lost_samples();
     no_change_waits_over_lost_samples();

@@ -1,7 +1,9 @@
 /* record.c, store.c, survivor.c: what outlives the power, and what outlives a reset. Every byte is torn once. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../src/frame.h"
 #include "../src/store.h"
 #include "../src/survivor.h"
 #include "check.h"
@@ -97,6 +99,13 @@ static void no_bit_of_a_record_may_differ(void) {
     }
 }
 
+static void a_record_of_another_protocol_is_none(void) {
+    struct record slots[SLOTS] = {record_make(wished, 1), record_make(others, 2)};
+    slots[1].protocol = HEAD_PROTOCOL + 1u;
+    slots[1].check = crc16(CRC16_START, &slots[1], offsetof(struct record, check));
+    CHECK_EQUAL(record_newest(slots), 0);
+}
+
 static void what_is_sane(void) {
     static const struct {
         struct threshold threshold;
@@ -143,6 +152,7 @@ int main(void) {
     slots_take_turns_and_the_newer_counts();
     an_eeprom_that_keeps_nothing_is_found_out();
     no_bit_of_a_record_may_differ();
+    a_record_of_another_protocol_is_none();
     what_is_sane();
     one_copy_is_always_whole();
     return failures;

@@ -190,7 +190,8 @@ def test_a_program_that_was_away_says_that_it_lost_samples() -> None:
         chip.run(500_000)
         assert chip.bench.resets == 0
         assert [(event.kind, event.why) for _, event in chip.events[2:]] == [(Kind.AMBIGUOUS, Why.LOST)]
-        assert 30 <= chip.last(Heartbeat).late_ticks <= 34  # of 40, those that had room were judged
+        # Of 40, those that had room were judged; while they are, a few more have none.
+        assert 30 <= chip.last(Heartbeat).late_ticks <= 37
         a_card(chip)
         assert kinds(chip)[-1] is Kind.CARD
 

@@ -554,11 +554,11 @@ TALKS = {
        30 body 0102010000
        31 > Heartbeat waiting=1 uptime_ms=211
        32 body ff
-       32 body ff
-       32 body ff
-       32 body ff
-       32 body ff
-       32 = down strange
+       33 body ff
+       34 body ff
+       35 body ff
+       36 body ff
+       36 = down strange
     """,
     # --- questions
     "a question has its answer": NAMED
