@@ -14,6 +14,7 @@ from .core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Rece
 from .ports import Outbox, Submit
 
 ACK_MAX = 1_024  # bytes: a receipt is some 130
+HIGH, LOW = 5_000, 4_000  # messages without a receipt: the backlog's marks (I34)
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +106,7 @@ class Report:
     def backlog(self) -> None:
         """Tells of a mark passed; the first call tells where the backlog stands, since a condition outlives us."""
         depth = self._owed
-        most, least = self._marks
-        high = True if depth >= most else False if depth <= least else self._high
+        high = is_high(depth, self._marks, self._high)
         if high is None or high == self._high:
             return
         self._high = high
@@ -125,6 +125,12 @@ class Report:
         if self._refused is not None and seqno >= self._refused:
             self._refused = None
             self._submit(FaultGone(time.monotonic_ns(), code="feed_refused", part=self._name))
+
+
+def is_high(depth: int, marks: tuple[int, int], before: bool | None) -> bool | None:  # noqa: FBT001 - what it was
+    """Whether a backlog of so many messages is high: from the upper mark on until it is at the lower (I34)."""
+    high, low = marks
+    return True if depth >= high else False if depth <= low else before
 
 
 def no_receipt(seconds: float) -> str:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from controller.core.events import BacklogChanged, FaultGone, FaultSeen, LinkChanged, Receipt
 from controller.disk import sync_folder
 from controller.ports import Outbox, Submit
+from controller.reporting import HIGH, LOW, is_high
 
 BATCH = 256  # messages a sync
 TAIL_MAX = 4 * 2**20  # bytes of the file's end that are compared: several batches, and the cursor is at most 1 s behind
@@ -44,13 +45,13 @@ class PublisherFile:
         *,
         primary: bool,
         retry_s: float = 5.0,
-        high: int = 5_000,
-        low: int = 4_000,
+        high: int = HIGH,
+        low: int = LOW,
         now: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._path = Path(path)
         self._now = now
-        self._primary, self._retry_s, self._high, self._low = primary, retry_s, high, low
+        self._primary, self._retry_s, self._marks = primary, retry_s, (high, low)
         self._fault: str | None = ""  # its text; None: all is well; "": what a run before this one saw is unknown
         self._backlog: bool | None = None
 
@@ -124,7 +125,7 @@ class PublisherFile:
     def _tell_backlog(self, outbox: Outbox, submit: Submit) -> None:
         """Tells of a mark passed; the first time where the backlog stands, since a condition outlives us."""
         depth = outbox.head - outbox.cursor(self.name)
-        high = True if depth >= self._high else False if depth <= self._low else self._backlog
+        high = is_high(depth, self._marks, self._backlog)
         if self._primary and high is not None and high != self._backlog:
             submit(BacklogChanged(self._now(), high=high, depth=depth))
         self._backlog = high

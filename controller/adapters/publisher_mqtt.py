@@ -32,7 +32,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from controller.link.certificates import alert, hung_up, not_accepted
 from controller.ports import Answer, Ask, Message, Outbox, Submit
-from controller.reporting import Report, no_receipt, receipted
+from controller.reporting import HIGH, LOW, Report, no_receipt, receipted
 
 FEED_TYPE = "application/cloudevents+json; charset=utf-8"
 LEVEL_TYPE = "application/json"
@@ -101,8 +101,8 @@ class Limits:
     taken_over_s: float = 30.0
     farewell_s: float = 2.0
     backoff_s: tuple[float, float] = (0.1, 2.0)
-    high: int = 5_000
-    low: int = 4_000
+    high: int = HIGH
+    low: int = LOW
 
 
 class PublisherMqtt:

@@ -17,7 +17,7 @@ from controller.link.frame import CRC32, Frames
 from controller.link.wire import LIMIT, MESSAGE_MAX, SECOND, SESSIONS, Kind, WireError
 from controller.link.wire_table import TableEnd
 from controller.ports import Answer, Ask, Outbox, Submit
-from controller.reporting import Report, no_receipt, receipted
+from controller.reporting import HIGH, LOW, Report, no_receipt, receipted
 from controller.retry import Retry
 from controller.tty import LOST, TROUBLE, Tty, advise
 
@@ -40,8 +40,8 @@ class Limits:
     rest_s: float = 1.0
     farewell_s: float = 2.0
     retry_s: tuple[float, float] = (0.2, 2.0)
-    high: int = 5_000
-    low: int = 4_000
+    high: int = HIGH
+    low: int = LOW
 
 
 class PublisherSerial:
