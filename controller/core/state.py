@@ -566,19 +566,23 @@ def _round_completed(state: State, fact: f.RoundCompleted) -> State:
     shoe = shoe_of(state)._replace(unsure=None)
     if not fact.dummy:
         shoe = shoe._replace(counted=shoe.counted + 1)
-    return _round_over(state, fact)._replace(shoe=shoe)
+    return _round_over(state, fact, shoe)
 
 
 def _round_voided(state: State, fact: f.RoundVoided) -> State:
     shoe = shoe_of(state)._replace(unsure=None)
     for n in fact.numbers:
         shoe = _fate(shoe, n, Fate.VOID)
-    day = state.day._replace(voids=state.day.voids + 1)
-    return _round_over(state, fact)._replace(shoe=shoe, day=day)
+    return _round_over(state, fact, shoe)._replace(day=state.day._replace(voids=state.day.voids + 1))
 
 
-def _round_over(state: State, fact: f.RoundCompleted | f.RoundVoided | f.RoundCancelled) -> State:
-    return state._replace(phase=fact.then, round=None, last=fact, deadlines=_without(state, *_ROUND_TIMERS))
+def _round_cancelled(state: State, fact: f.RoundCancelled) -> State:
+    return _round_over(state, fact, shoe_of(state))
+
+
+def _round_over(state: State, fact: f.RoundCompleted | f.RoundVoided | f.RoundCancelled, shoe: Shoe) -> State:
+    deadlines = _without(state, *_ROUND_TIMERS)
+    return state._replace(phase=fact.then, shoe=shoe, round=None, last=fact, deadlines=deadlines)
 
 
 def _irregularity_raised(state: State, fact: f.IrregularityRaised) -> State:
@@ -719,7 +723,7 @@ _EVOLVE: dict[type[Fact], Callable[[State, Any], State]] = {
     f.RoundDealt: _round_dealt,
     f.RoundCompleted: _round_completed,
     f.RoundVoided: _round_voided,
-    f.RoundCancelled: _round_over,
+    f.RoundCancelled: _round_cancelled,
     f.IrregularityRaised: _irregularity_raised,
     f.IrregularityResolved: _irregularity_resolved,
     f.FaultRaised: _fault_raised,
