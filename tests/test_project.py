@@ -101,6 +101,12 @@ def test_the_technicians_install_brings_all_that_a_device_may_need() -> None:
     assert all("--require-hashes -r " in line or "--no-deps" in line for line in commands)
 
 
+def test_no_lock_of_a_table_needs_a_compiler_or_hides_a_stub() -> None:
+    """Bug report 10, G12: none of these has a wheel for every Pi, and of one pip takes an empty first release."""
+    held = {package for name in ("run", "pi") for package in pins(name)}
+    assert held.isdisjoint({"lgpio", "rpi-lgpio", "rpi-gpio", "pigpio", "spidev", "evdev", "smbus"})
+
+
 @pytest.mark.parametrize("name", ["run", "pi", "build"])
 def test_one_version_of_a_package_in_all_locks(name: str) -> None:
     assert pins(name).items() <= pins("dev").items()
