@@ -64,6 +64,7 @@ def told(*, primary: bool) -> list[str]:
         report.refused(3, "too long")
         report.refused(3, "too long")
         report.passed(2)
+        assert len(heard.of(FaultGone)) == 1, "message 3 is refused still"
         report.passed(3)
         report.passed(4)
 

@@ -180,6 +180,19 @@ def test_a_command_retained_before_we_came_is_nobodys(tmp_path: Path) -> None:
     run(whole())
 
 
+def test_what_is_larger_than_any_command_does_not_come(tmp_path: Path) -> None:
+    """bug_reports D44. The broker leaves it out, as the table asks of it, and the next command comes."""
+
+    async def story(table: Table, server: Subscriber, proxy: FaultProxy) -> None:
+        server.publish(COMMANDS, bytes(1 << 20))
+        server.publish(COMMANDS, b"\xff{", reply_to=REPLIES)
+        assert await asked(table) == [b"\xff{"]
+        table.asked[0][2].set_result(Answer(b"done"))
+        assert [got.payload for got in await replied(server)] == [b"done"]
+
+    check(tmp_path, story)
+
+
 def test_an_answer_that_comes_after_the_connection_is_dropped(tmp_path: Path) -> None:
     async def story(table: Table, server: Subscriber, proxy: FaultProxy) -> None:
         server.publish(COMMANDS, b"pause")
