@@ -9,7 +9,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from json import loads
 from types import MappingProxyType
@@ -58,6 +58,7 @@ REFUSALS = (
     "bad_signature",
     "expired",
     "too_far",
+    "id_used",
     "unknown_method",
     "bad_params",
 )
@@ -117,8 +118,9 @@ class CasinoDesk:
                 return done
             log.info("casino: %s %s by %s", command.method, command.id, *command.by)
             self._check(command)
-            decided = self.submit(event(self.now(), by=command.by, key=_key(command.id), **command.params))
-            return loop.create_task(self._answer(command, decided))
+            asked = event(self.now(), by=command.by, key=_key(command.id), **command.params)
+            self._check_id(command.id, asked)
+            return loop.create_task(self._answer(command, self.submit(asked)))
         except NoCommandError as no:
             self.refused.append((self.wall(), no.why))
             log.warning("casino: refused a command, %s: %s: %r", no.why, no, data[:200])
@@ -181,6 +183,12 @@ class CasinoDesk:
                 raise _bad(f"message {seqno} completes no round")
             if told["data"]["outcome"] == outcome:
                 raise _bad(f"message {seqno} says {outcome}, too: there is nothing to dispute")
+
+    def _check_id(self, id_: str, asked: Event) -> None:
+        """A repeat asks for the same: who gives an id to two commands would hear that the second was done."""
+        before = self.seen(_key(id_))
+        if before is not None and replace(feed.read_row(before).event, at=asked.at) != asked:
+            raise NoCommandError("id_used", INVALID_REQUEST, f"id {id_} was another command's: give each its own")
 
     async def _answer(self, command: Command, decided: "asyncio.Future[Outcome]") -> Answer:
         outcome = await decided

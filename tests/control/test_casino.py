@@ -318,6 +318,22 @@ def _utc(seconds: int) -> str:
     return utc(seconds * 10**9)
 
 
+def test_an_id_is_that_of_one_command() -> None:
+    """A server that counts its ids anew must not hear that it was done (I52)."""
+
+    async def act(house: House) -> None:
+        await house.answer(command("pause", id="1"))
+        await house.refuses(command("resume", id="1"), "id_used", INVALID_REQUEST)
+        assert "pause" in house.stands()
+        sooner = command("pause", id="1", expires=_utc(WALL_NS // 10**9 + 5))
+        assert reply(await house.answer(sooner))["result"]["repeated"] is True, "its time is not what it asks"
+        for most, word in (("5000", "result"), ("5000", "result"), ("9000", "error")):
+            limits = {"limits": {"player": {"least": "10", "most": most}}}
+            assert word in await house.ask("limits", limits, id="2"), most
+
+    check(act)
+
+
 # --- exactly once ----------------------------------------------------------------------------------------------------
 
 
