@@ -33,7 +33,7 @@ from controller.panel import LOCALE, SUITS
 from tests import schemas
 from tests.pages import ROOT, Page, page, spans_of
 from tests.table_rig import GENERATION, Rig
-from tests.test_consumers import respelt
+from tests.test_consumers import recorded, resigned, respelt
 
 OPERATOR = {"es": page("docs/operator.md"), "en": page("docs/operator.en.md")}
 TECHNICIAN, INTEGRATOR = page("docs/technician.md"), page("docs/integrator.md")
@@ -463,6 +463,16 @@ def test_the_integrators_program_verifies_a_feed(
     assert said.encode() in ran.stderr
     first = messages.index(feed.split(b"\n")[0]) + 1
     assert ran.returncode or ran.stdout == f"{GENERATION}: messages {first} to {len(messages)}\n".encode()
+
+
+def test_the_integrators_program_follows_the_chain() -> None:
+    """What the table's own key signed may still be another night's."""
+    (program,) = [block.text for block in VERIFY.blocks if block.language == "python"]
+    key, lines = recorded()[0], [*recorded()[1]]
+    lines[8] = resigned(lines[8], b'"prevhash":"', b'"prevhash":"0', key)
+    feed, command = b"".join(line + b"\n" for line in lines), [sys.executable, "-c", program, key.public]
+    ran = subprocess.run(command, input=feed, capture_output=True, timeout=60, check=False)
+    assert b"line 9: it does not follow the one before" in ran.stderr
 
 
 def test_the_integrators_program_knows_whose_key_it_is(tmp_path: Path) -> None:

@@ -221,6 +221,15 @@ def test_publishers(tmp_path: Path, casino: dict[str, Any], publishers: list[str
     assert table.parts["casino"].driver == casino["primary"]
 
 
+@pytest.mark.parametrize("receipt", ["broker", "server"])
+def test_whose_word_is_a_receipt_is_what_the_table_says(tmp_path: Path, receipt: str) -> None:
+    """A broker's word taken for the casino server's lets a card be drawn too soon, and loses what the broker loses."""
+    lines = {"mqtt": {"host": "h", "port": 1883}, "serial": LINE}
+    table = _build(tmp_path, {"casino": {"primary": "mqtt", "receipt": receipt, **lines}})
+    told = [each.receipt for each in table.publishers if isinstance(each, (PublisherMqtt, PublisherSerial))]
+    assert told == [receipt, receipt]
+
+
 class Wires(wiring.Ground):
     """This machine with a panel on its SPI, and mock pins."""
 
