@@ -67,6 +67,11 @@ MUTANTS = (
         "whole(sensors->changes[0].at, now)",
     ),
     Mutant("sensors.c", "    sensors->changes_count = 0;\n", ""),
+    Mutant(
+        "sensors.c",
+        "        if (!sensors->lines[part].level)\n            ledger_well(ledger, part, HEAD_WHY_STUCK, now);",
+        "",
+    ),
     Mutant("sensors.c", "&& (!waits || later(first.at, (uint16_t)deadline))", ""),
     Mutant("sensors.c", "sensors->restless_at[beam] = now + 1u;", "sensors->restless_at[beam] = now;"),
     Mutant("sensors.c", "now - line->since >= STUCK", "now - line->since >= 2u * STUCK"),
@@ -108,6 +113,9 @@ MUTANTS = (
     Mutant("head.c", "head->sent = head->sent > gone ? (uint8_t)(head->sent - gone) : 0;", ""),
     Mutant("head.c", "head->tried = head->tried > gone ? (uint8_t)(head->tried - gone) : 0;", ""),
     Mutant("head.c", "    head->now += samples;\n", ""),
+    Mutant(
+        "head.c", ".boot = head->boot,\n        .next = head->ledger.seq,", ".boot = head->boot,\n        .next = 1,"
+    ),
     Mutant("head.c", "    if (head->test_ticks != 0)\n        return;\n", ""),
     Mutant("head.c", "head->store.busy || in_passage(head)", "in_passage(head)"),
     Mutant("head.c", "    head->sampled = false;\n", ""),

@@ -99,6 +99,7 @@ static void nothing_is_told_before_the_boot_has_a_name(void) {
 }
 
 static void events_are_sent_until_they_are_acknowledged(void) {
+    const uint8_t ask = HEAD_ASK_HELLO;
     unsigned before;
     start(&power_came);
     name(1, BOOT);
@@ -115,6 +116,9 @@ static void events_are_sent_until_they_are_acknowledged(void) {
     pass(500, &free_exit);
     CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->waiting, 1);
     CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->next, 3);
+    say(&ask, 1);
+    pass(20, &free_exit);
+    CHECK_EQUAL(LAST(head_hello_t, HEAD_HELLO)->next, 3);
     acknowledge(BOOT, 3);
     before = table.heard[HEAD_EVENT];
     pass(1000, &free_exit);
@@ -267,6 +271,23 @@ static void no_change_waits_over_lost_samples(void) {
     CHECK_EQUAL(LAST(head_event_t, HEAD_EVENT)->kind, HEAD_KIND_CARD);
 }
 
+/* A beam that is free after them is not stuck, though nobody saw it clear. */
+static void a_fault_may_end_in_lost_samples(void) {
+    struct sample outer = free_exit;
+    outer.level[PART_OUTER] = 900;
+    start(&power_came);
+    name(1, BOOT);
+    pass(100, &free_exit);
+    pass(10, &outer);
+    ledger_fault(&table.head.ledger, PART_OUTER, HEAD_WHY_STUCK, table.head.now);
+    head_lost(&table.head, 20);
+    pass(200, &outer);
+    CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->faults, HEAD_SEEN_OUTER);
+    head_lost(&table.head, 20);
+    pass(200, &free_exit);
+    CHECK_EQUAL(LAST(head_heartbeat_t, HEAD_HEARTBEAT)->faults, 0);
+}
+
 /* A beam that flickers without end is at fault, and the other one does not wait for it. */
 static void nobody_waits_for_a_beam_that_flickers(void) {
     const uint16_t free_level = free_exit.level[PART_OUTER];
@@ -338,6 +359,7 @@ int main(void) {
     lost_samples_are_told();
     nothing_is_measured_over_lost_samples();
     no_change_waits_over_lost_samples();
+    a_fault_may_end_in_lost_samples();
     nobody_waits_for_a_beam_that_flickers();
     a_full_line_of_changes_is_told();
     noise();

@@ -208,6 +208,8 @@ TALKS = {
     + """
        40 > Event seq=3
        40 = CardOut 3
+       41 durable 7 3
+       41 < Ack boot=7 seq=3
     """,
     # --- restarts: last heartbeat at 30 ms, when the head's clock was at 210 ms, so that its clock is 180 ms ahead
     "a restart that took 20 ms hid nothing": NAMED
@@ -233,6 +235,13 @@ TALKS = {
       160 > Hello boots=4 boot=8 lost=0 uptime_ms=30 last_ms=280
       160 = up
     """,
+    "so may one whose clocks contradict each other: it ran on after it is said to have begun anew": NAMED
+    + """
+       30 > Heartbeat waiting=1 uptime_ms=210
+      150 > Hello boots=4 cause=EXTERNAL lost=0 uptime_ms=80 last_ms=280
+      150 < Name boots=4 boot=8
+      150 = Ambiguous-lost
+    """,
     "so may the watchdog, which waits for 120 ms": NAMED
     + """
       250 > Hello boots=4 cause=WATCHDOG lost=0 uptime_ms=20 last_ms=280
@@ -244,6 +253,26 @@ TALKS = {
       150 > Hello boots=4 cause=EXTERNAL lost=1 uptime_ms=30 last_ms=280
       150 < Name boots=4 boot=8
       150 = Ambiguous-lost
+    """,
+    "what of one boot is durable acknowledges nothing of the next": NAMED
+    + """
+       30 > Event seq=1
+       30 = CardOut 1
+       31 > Event seq=2
+       31 = CardOut 2
+       32 durable 7 2
+      150 > Hello boots=4 cause=EXTERNAL lost=2 uptime_ms=30 last_ms=280
+      150 < Name boots=4 boot=8
+      150 = Ambiguous-lost
+      160 > Hello boots=4 boot=8 cause=EXTERNAL lost=2 uptime_ms=40 last_ms=280
+      160 = up
+      170 > Event seq=1
+      170 = CardOut 1
+      171 > Event seq=2
+      171 = CardOut 2
+      172 durable 7 1
+      173 durable 8 1
+      173 < Ack boot=8 seq=1
     """,
     "two restarts, of which one was not heard": NAMED
     + """
@@ -338,6 +367,17 @@ TALKS = {
      9010 = Ambiguous-lost
      9020 > Hello boots=1 boot=8 uptime_ms=110
      9020 = up
+    """,
+    "power that was away while nobody listened, and has been back for longer than it was there before": NAMED.replace(
+        "boots=3", "boots=1"
+    )
+    + """
+       40 close
+     9000 open
+     9000 < AskHello
+     9010 > Hello boots=1 uptime_ms=8000
+     9010 < Name boots=1 boot=8
+     9010 = Ambiguous-lost
     """,
     "a cable that was out, with a head that was not": NAMED
     + """
@@ -679,6 +719,21 @@ def test_an_event_has_the_time_at_which_it_happened(age: int, at: int) -> None:
     (told,) = desk.outputs
     assert isinstance(told, Told)
     assert told.report == CardOut(at * MS, 60 * MS, 10 * MS)
+
+
+def test_a_head_that_is_back_has_told_what_it_kept_when_nothing_waits_that_was_not_taken() -> None:
+    """Before that, whoever counts cards would count one that is told yet (I08, I41)."""
+    desk = Desk()
+    desk.play(NAMED)
+    caught_up = []
+    for at, event in enumerate(("", "Event seq=1", "Event seq=2 kind=TWO"), 30):
+        if event:
+            desk.run(at, ">", event.split())
+        desk.run(at, ">", ["Heartbeat", "waiting=2", "uptime_ms=210"])
+        caught_up.append(desk.session.caught_up)
+    assert caught_up == [False, False, True]
+    desk.run(40, "close", [])
+    assert not desk.session.caught_up
 
 
 def test_no_event_comes_before_the_last() -> None:
