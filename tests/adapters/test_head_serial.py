@@ -100,12 +100,14 @@ def test_events_reach_the_table_under_keys_of_their_own_and_are_acknowledged(por
         table = Table()
         with PtyHead(port) as bench:
             async with running(port, table) as head:
-                for _ in range(3):
+                cards = 3 * messages.QUEUE_EVENTS
+                for _ in range(cards):
                     bench.happens(Kind.CARD, covered_ms=60)
-                await until(lambda: bench.waiting == 0)
+                    await until(lambda: bench.waiting == 0)
                 moved = table.of(CardMoved)
-                assert [event.key for event in moved] == [("head", f"{bench.head.boot:08x}:{seq}") for seq in (1, 2, 3)]
-                assert head.session.counts["card"] == 3
+                keys = [("head", f"{bench.head.boot:08x}:{seq}") for seq in range(1, cards + 1)]
+                assert [event.key for event in moved] == keys
+                assert head.session.counts["card"] == cards
                 for event, (at, _) in zip(moved, bench.head.made, strict=True):
                     assert event.at >= at - 10_000_000  # its ms, and the line's time that a pty does not take
 
@@ -268,6 +270,22 @@ def test_the_port_is_not_there(port: Path) -> None:
             with PtyHead(port):
                 await until(lambda: table.faults() == [says, "gone"])
                 assert head.opened.is_set()
+
+    asyncio.run(main())
+
+
+def test_the_port_is_left_so_that_the_next_one_who_opens_it_resets_no_nano(port: Path) -> None:
+    """DTR falls at the last close where HUPCL stands (termios(3)), and its next rise is a reset."""
+
+    async def main() -> None:
+        with PtyHead(port):
+            line = os.open(port, os.O_RDWR | os.O_NOCTTY)
+            found = termios.tcgetattr(line)
+            found[2] |= termios.HUPCL
+            termios.tcsetattr(line, termios.TCSANOW, found)
+            async with running(port, Table()):
+                assert not termios.tcgetattr(line)[2] & termios.HUPCL
+            os.close(line)
 
     asyncio.run(main())
 
