@@ -166,20 +166,31 @@ class Loop:
             refused = (answer.key, answer.values)
             log.info("refused: %s %s %s", type(event).__name__, answer.key, answer.values)
         outcome = Outcome(told, refused)
+        batch = batch._replace(facts=batch.facts + told, state=state, chain=chain)
         if event.key is not None and not (batch.rows and batch.rows[-1].key == event.key):
-            if event.key[0] != CASINO:
-                self._keep(event.key, outcome)
-            elif len(self._idle) < IDLE_MAX or event.at - self._idle[0] >= IDLE_NS:
-                self._idle.append(event.at)
-                said = CommandAnswered(*(refused or ("", {})))
-                entry = feed.Entry(event, (said,), state, state, *self._clock.wall(event.at))
-                row, chain = feed.seal(self._speaker, chain, entry)
-                batch.rows.append(row)
-            else:  # a server gone mad must not fill the journal: what is not on record is not decided
-                over = Refused("too_many")
-                outcome = Outcome(told, (over.key, over.values))
+            batch, outcome = self._without_row(batch, event, event.key, outcome)
         batch.answers.append((future, outcome))
-        return batch._replace(facts=batch.facts + told, state=state, chain=chain)
+        return batch
+
+    def _without_row(
+        self, batch: _Batch, event: Event, key: tuple[str, str], outcome: Outcome
+    ) -> tuple[_Batch, Outcome]:
+        """What a casino's command came to goes on record, so that the same bytes never act later.
+
+        A server gone mad must not fill the journal: what is not on record is not decided.
+        """
+        if key[0] != CASINO:
+            self._keep(key, outcome)
+            return batch, outcome
+        if len(self._idle) == IDLE_MAX and event.at - self._idle[0] < IDLE_NS:
+            over = Refused("too_many")
+            return batch, replace(outcome, refused=(over.key, over.values))
+        self._idle.append(event.at)
+        said = CommandAnswered(*(outcome.refused or ("", {})))
+        entry = feed.Entry(event, (said,), batch.state, batch.state, *self._clock.wall(event.at))
+        row, chain = feed.seal(self._speaker, batch.chain, entry)
+        batch.rows.append(row)
+        return batch._replace(chain=chain), outcome
 
     def _keep(self, key: tuple[str, str], outcome: Outcome) -> None:
         """Without a row no journal knows the key: who was told no must not get a yes from the same request, late."""
