@@ -319,8 +319,8 @@ def _params(method: str, params: object) -> dict[str, Any]:
     known = (*row.needs, *row.takes)
     if unknown := [name for name in params if name not in known]:
         raise _bad(f"unknown param {unknown[0]!r:.60}: {method} knows {', '.join(known) or 'none'}")
-    if missing := [name for name in row.needs if name not in params]:
-        raise _bad(f"{missing[0]} is missing: {_PARAMS[missing[0]][1]}")
+    if lacking := [name for name in row.needs if name not in params]:
+        raise _bad(f"{lacking[0]} is missing: {_PARAMS[lacking[0]][1]}")
     return {**row.takes, **{name: _param(method, name, value) for name, value in params.items()}}
 
 
