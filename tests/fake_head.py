@@ -63,6 +63,7 @@ class FakeHead:
     dead: Seen = NOTHING  # channels whose photodiode sees no difference
     thresholds: tuple[int, ...] = (600, 400, 600, 400, 600, 400, 400, 600)
     generation: int = 0
+    stubborn: bool = False  # answers a wish for thresholds with those it had
     writes: int = 0
     made: list[tuple[int, Kind]] = field(default_factory=list)
     dropped: int = 0
@@ -200,7 +201,7 @@ class FakeHead:
         if any(abs(on - off) < messages.SWING_MIN for on, off in zip(wanted[::2], wanted[1::2], strict=True)):
             self._send(Refused(messages.number(SetThresholds), Refusal.RANGE))
             return
-        if wanted != self.thresholds or not self.generation:
+        if not self.stubborn and (wanted != self.thresholds or not self.generation):
             self.thresholds, self.generation, self.writes = wanted, self.generation + 1, self.writes + 1
         self._send_thresholds()
 

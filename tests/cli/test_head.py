@@ -110,6 +110,18 @@ def test_calibration_without_a_difference(config: Path, bench: PtyHead, monkeypa
     assert bench.head.writes == 0
 
 
+def test_calibration_of_a_head_that_keeps_something_else(
+    config: Path, bench: PtyHead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it read back is held against what it was given: it would judge cards by the old thresholds."""
+    bench.head.stubborn, bench.head.generation = True, 1
+    monkeypatch.setattr(sys, "stdin", hand(bench, EMPTY, CARD, CUT, EMPTY))
+    ran = run("--config", config, "diag", "shoe", "--calibrate")
+    assert ran.code == NO
+    assert "the sensor head keeps other thresholds than it was given: flash it anew" in ran.err
+    assert "keeps its new thresholds" not in ran.out
+
+
 def test_calibration_wants_a_terminal(config: Path, bench: PtyHead, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     ran = run("--config", config, "diag", "shoe", "--calibrate")
