@@ -11,16 +11,18 @@ import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from controller.adapters.scanner_serial import ScannerSerial
+from controller.adapters.scanner_serial import ScannerSerial, SerialDevice, advise
 from controller.core.codes import TABLES, Codes
 from controller.core.events import CardScanned, Event, FaultGone, FaultSeen
 from controller.ports import Outcome
+from controller.tty import LOST, TROUBLE
 from tests.adapters.scanned import DEADLINE_S, Table, descriptor_count, descriptors, reading, run, until
 
 ROOT = Path(__file__).parents[2]
@@ -474,6 +476,20 @@ def test_bug_22_a_read_that_fails_is_one_fault_and_tiocexcl_holds_the_port() -> 
 
 
 TIOCGEXCL, TIOCGPTN, TIOCSPTLCK = 0x80045440, 0x80045430, 0x40045431  # Linux, asm-generic/ioctls.h
+
+
+def test_bug_23_a_port_that_is_lost_between_its_question_and_its_flush_is_lost() -> None:
+    """What pyserial raises then is termios.error, which is no OSError, and has its number nowhere else (S1)."""
+    master, slave = os.openpty()
+    device = SerialDevice(os.ttyname(slave), 9600)
+    os.close(slave)
+    os.close(master)
+    with pytest.raises(termios.error) as raised:
+        device._port.reset_input_buffer()
+    assert isinstance(raised.value, LOST)
+    assert isinstance(raised.value, TROUBLE)
+    assert advise(raised.value, "scanner") == "is gone: check the scanner's plug and power"
+    device.close()
 
 
 def test_bug_23_a_lost_port_costs_no_processor_time() -> None:
