@@ -197,5 +197,7 @@ class Subscriber:
     def __exit__(self, *_: object) -> None:
         self.client.disconnect()
         self.client.loop_stop()
+        # paho closes its sockets when it is deleted; in a cycle, they may be deleted first, in some later test.
+        self.client.on_connect = self.client.on_subscribe = self.client.on_message = None
         for got in () if self._made_up else self.got:
             published.hold(got.topic, got.payload)

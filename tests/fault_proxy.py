@@ -19,6 +19,7 @@ from enum import IntEnum
 from typing import Self
 
 HOST = "127.0.0.1"
+LET_IN_TURNS = 8  # of the loop: who was let in a moment ago has its task then, and is cut with the others
 
 
 class Kind(IntEnum):
@@ -158,6 +159,8 @@ class FaultProxy:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        for _ in range(LET_IN_TURNS):
+            await asyncio.sleep(0)
         self.hold, self.delay_s = False, 0.0
         self.cut()
         await asyncio.gather(*self._tasks)
